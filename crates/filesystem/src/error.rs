@@ -1,18 +1,18 @@
-//! Why the file system refused a request or failed at it.
+//! Why the file system refused a request or failed to serve it.
 
 use imbrex_files::FilesError;
 
-/// Why the file system refused a request or failed at it.
+/// Why the file system refused a request or failed to serve it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FsError {
-    /// No file or directory there.
+    /// No file or directory exists at the path.
     #[error("{path}: no such file or directory")]
     NotFound {
         /// The path.
         path: String,
     },
-    /// The name is taken.
+    /// The name is already taken.
     #[error("{path}: exists already")]
     Exists {
         /// The path.
@@ -30,7 +30,7 @@ pub enum FsError {
         /// The path.
         path: String,
     },
-    /// The directory holds something.
+    /// The directory is not empty.
     #[error("{path}: directory not empty")]
     NotEmpty {
         /// The path.
@@ -44,65 +44,66 @@ pub enum FsError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Somebody holds the lock.
+    /// The lock is already held.
     #[error("{path}: locked already")]
     Locked {
         /// The path.
         path: String,
     },
-    /// A rewrite of a file that is too long to be taken into memory.
+    /// A write that must hold the whole file in memory, and the file is too long for that.
     #[error(
-        "{path}: writing at a position or truncating takes a file of {len_bytes} bytes into memory; \
-         at most {max_bytes} are"
+        "{path}: a write at a position or a truncation holds the whole file in memory, here {len_bytes} bytes; \
+         at most {max_bytes} are allowed"
     )]
     TooLong {
         /// The path.
         path: String,
         /// The file's length.
         len_bytes: u64,
-        /// The most that is taken.
+        /// The limit.
         max_bytes: u64,
     },
     /// A file of as many pieces as its record can count.
-    #[error("{path}: stored in {max} pieces, and takes no more; copy it to append to it")]
+    #[error("{path}: stored in {max} pieces, the most there can be; copy the file to append to it")]
     TooManyPieces {
         /// The path.
         path: String,
-        /// The most pieces of a file.
+        /// The limit.
         max: u16,
     },
-    /// A piece of a file that is written in any order, too far behind a hole to wait in memory: it stays a hole.
+    /// A piece, written out of order, that begins too far behind a hole to wait in memory. It stays
+    /// a hole.
     #[error(
-        "{path}: bytes up to {end} would have to wait for those before them; only up to {max_bytes} can"
+        "{path}: a write up to byte {end} is too far ahead of the file's end; it may reach {max_bytes} at most"
     )]
     TooFar {
         /// The path.
         path: String,
         /// Where the piece ends.
         end: u64,
-        /// The furthest that is taken now.
+        /// The furthest end that is accepted now.
         max_bytes: u64,
     },
-    /// A file that is written in any order takes each byte once.
-    #[error("{path}: byte {offset} and what follows is written already; each byte is written once")]
+    /// A byte that is already written, in a file that takes each byte once.
+    #[error("{path}: byte {offset} or one behind it is already written; each byte is written once")]
     WrittenTwice {
         /// The path.
         path: String,
         /// Where the second write begins.
         offset: u64,
     },
-    /// A log that had been durable is damaged: what follows is lost.
+    /// A log that was durable is damaged. Everything behind the damage is lost.
     #[error("{path}: damaged at byte {offset}: {reason}")]
     Damaged {
         /// The path.
         path: String,
         /// The first byte that cannot be read.
         offset: u64,
-        /// What was found.
+        /// The damage found.
         reason: String,
     },
-    /// Data of the file could not be written earlier, and are gone.
-    #[error("{path}: an earlier write of it failed: {reason}; write the file anew")]
+    /// An earlier write of the file's data failed, so the data is lost.
+    #[error("{path}: an earlier write to it failed: {reason}; write the file again")]
     Lost {
         /// The path.
         path: String,
@@ -115,20 +116,20 @@ pub enum FsError {
         /// How it failed.
         reason: String,
     },
-    /// The drive holds something else.
+    /// The drive holds something other than a file system.
     #[error("the drive holds no file system: {reason}")]
     Foreign {
         /// What it holds.
         reason: String,
     },
-    /// Written by a newer program.
+    /// A newer program wrote the file system.
     #[error(
         "the drive's file system has format version {got}; this program knows {known}; use a newer one"
     )]
     Version {
         /// Its version.
         got: u16,
-        /// The newest known.
+        /// The newest version known.
         known: u16,
     },
     /// A record of the tree is damaged, or contradicts those before it.
@@ -136,13 +137,13 @@ pub enum FsError {
     Corrupt {
         /// Its number, from 0.
         record: usize,
-        /// What is wrong.
+        /// The contradiction or damage.
         reason: String,
     },
     /// The file layer failed.
     #[error("{what}: {source}")]
     Files {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
         /// Its error.
         #[source]
@@ -151,7 +152,7 @@ pub enum FsError {
 }
 
 impl FsError {
-    /// Whether it is for want of space.
+    /// Whether the cause is a lack of space.
     pub fn is_no_space(&self) -> bool {
         matches!(self, FsError::Files { source: FilesError::NoSpace { .. }, .. })
     }

@@ -10,7 +10,7 @@ const KIND: usize = 6;
 const NEXT_ID: usize = 8;
 const BODY_LEN: usize = 16;
 const CRC: usize = 20;
-/// Where the changes begin.
+/// The offset of the changes.
 pub(crate) const HEADER_LEN_BYTES: usize = 24;
 
 const MAKE_DIR: u8 = 1;
@@ -26,7 +26,7 @@ const TABLE: u8 = 2;
 const LOG: u8 = 3;
 const OPEN_LOG: u8 = 4;
 
-/// What a record stands for.
+/// How a record relates to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
@@ -36,7 +36,7 @@ pub(crate) enum RecordKind {
     Snapshot = 2,
 }
 
-/// A record in words.
+/// A decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeRecord {
     pub(crate) kind: RecordKind,
@@ -44,10 +44,10 @@ pub(crate) struct TreeRecord {
     pub(crate) changes: Vec<Change>,
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a valid record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// Not the tree's at all.
+    /// Not a record of the tree.
     Foreign,
     /// Written by a newer program.
     Version { got: u16 },
@@ -55,14 +55,14 @@ pub(crate) enum Malformed {
     At { offset: usize, reason: &'static str },
 }
 
-/// The bytes of a record of `changes`.
+/// Encodes a record of `changes`.
 pub(crate) fn encode(kind: RecordKind, next_id: u64, changes: &[Change]) -> Vec<u8> {
     let mut body = Vec::with_capacity(changes.len() * 64);
     changes.iter().for_each(|change| put_change(&mut body, change));
     encode_body(kind, next_id, &body)
 }
 
-/// The bytes of a record of the changes in `body`, put there by [`put_change`].
+/// Encodes a record of the changes in `body`, which [`put_change`] encoded.
 pub(crate) fn encode_body(kind: RecordKind, next_id: u64, body: &[u8]) -> Vec<u8> {
     let body_len = u32::try_from(body.len());
     let body_len = body_len.expect("a tree, and what is pending, is shorter than a catalog");
@@ -89,7 +89,7 @@ fn put_path(out: &mut Vec<u8>, path: &str) {
     out.extend_from_slice(path.as_bytes());
 }
 
-/// Puts `change` behind those in `out`.
+/// Appends the encoded `change` to `out`.
 pub(crate) fn put_change(out: &mut Vec<u8>, change: &Change) {
     match change {
         Change::MakeDir { path } => {
@@ -162,7 +162,7 @@ fn kind_number(kind: FileKind) -> u8 {
     }
 }
 
-/// The record that `bytes` are. Never panics.
+/// Decodes a record. Never panics.
 pub(crate) fn decode(bytes: &[u8]) -> Result<TreeRecord, Malformed> {
     if bytes.get(..4) != Some(&MAGIC) {
         return Err(Malformed::Foreign);

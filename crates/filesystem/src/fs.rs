@@ -1,4 +1,4 @@
-//! [`FileSystem`]: what may be done with paths.
+//! [`FileSystem`]: every operation on paths.
 
 use crate::error::FsError;
 use crate::handle::{Reader, Writer};
@@ -11,10 +11,10 @@ use imbrex_files::{CatalogUse, CommitKind, FileKind, Files, Hints};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How a file system is opened.
+/// How to open a file system.
 #[derive(Clone, Copy, Debug)]
 pub struct FsOptions {
-    /// The time for files' times of change, in seconds since 1970.
+    /// The clock for modification times, in seconds since 1970.
     pub unix_time_s: fn() -> u64,
 }
 
@@ -24,7 +24,7 @@ pub struct FileSystem {
     inner: Arc<Inner>,
 }
 
-/// What all handles share.
+/// The state that all handles share.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) files: Arc<dyn Files>,
@@ -32,17 +32,17 @@ pub(crate) struct Inner {
     pub(crate) options: FsOptions,
 }
 
-/// What there is at a path.
+/// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// Whether it is a directory.
     pub is_dir: bool,
     /// The length of a file.
     pub len_bytes: u64,
-    /// When its content last changed on the drive, in seconds since 1970; of a log that was open in a crash,
-    /// when it was found.
+    /// The last modification time of the stored content, in seconds since 1970. For a log that was
+    /// open in a crash, the time when it was found.
     pub mtime_s: u64,
-    /// Its level, as told last.
+    /// Its level, as last set.
     pub level: u8,
     /// How many paths lead to it.
     pub link_count: u32,
@@ -58,7 +58,7 @@ pub struct DirEntry {
 }
 
 impl FileSystem {
-    /// Opens the file system on `files`; on an empty drive it is empty. Writes nothing.
+    /// Opens the file system on `files`. An empty drive holds an empty file system. Writes nothing.
     ///
     /// # Errors
     /// [`FsError::Foreign`], [`FsError::Version`], [`FsError::Corrupt`], [`FsError::Files`].
@@ -68,12 +68,12 @@ impl FileSystem {
         Ok(FileSystem { inner: Arc::new(Inner { files, journal, options }) })
     }
 
-    /// Makes an empty file at `path` in an existing directory, for writing; a file that is there loses
-    /// the name.
+    /// Creates an empty file at `path` in an existing directory and opens it for writing. An
+    /// existing file loses the name.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] (the directory), [`FsError::IsADirectory`], [`FsError::Files`] for want of
-    /// space in the catalog.
+    /// [`FsError::NotFound`] (the directory), [`FsError::IsADirectory`], [`FsError::Files`] if the
+    /// catalog lacks space.
     pub fn create(&self, path: &str, hints: Hints) -> Result<Writer, FsError> {
         let path = file_key(path)?;
         let admitted = self.admit_growth(&hints);
@@ -103,7 +103,7 @@ impl FileSystem {
         Ok(Writer::new(&self.inner, self.node(path)?))
     }
 
-    /// Opens a file for reading; what is appended later can be read as well.
+    /// Opens a file for reading. Data appended later can be read as well.
     ///
     /// # Errors
     /// As [`FileSystem::append_to`].
@@ -121,7 +121,7 @@ impl FileSystem {
         }
     }
 
-    /// What there is at `path`.
+    /// Describes the file or directory at `path`.
     ///
     /// # Errors
     /// [`FsError::NotFound`].
@@ -144,8 +144,9 @@ impl FileSystem {
         Ok(Metadata { is_dir: false, len_bytes, mtime_s, level, link_count })
     }
 
-    /// Which files cannot be read to their end, as far as opening found out: it reads through logs
-    /// that were being written, and nothing else. Each as the [`FsError::Damaged`] of such a read.
+    /// The files that cannot be read to their end, each as the [`FsError::Damaged`] that such a
+    /// read returns. Opening reads through logs that were being written and nothing else, so this
+    /// list covers only those.
     pub fn damaged(&self) -> Vec<FsError> {
         let nodes: Vec<_> = self.inner.journal.lock().nodes.values().cloned().collect();
         let damage = |node: Arc<Node>| {
@@ -155,7 +156,7 @@ impl FileSystem {
         nodes.into_iter().filter_map(damage).collect()
     }
 
-    /// The names in directory `path`, in order.
+    /// The names in the directory `path`, in order.
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::NotADirectory`].
@@ -167,10 +168,10 @@ impl FileSystem {
         Ok(live.tree.children(&key).into_iter().map(entry).collect())
     }
 
-    /// Makes a directory in an existing one.
+    /// Creates a directory in an existing one.
     ///
     /// # Errors
-    /// [`FsError::Exists`], [`FsError::NotFound`] (the one above).
+    /// [`FsError::Exists`], [`FsError::NotFound`] (the parent).
     pub fn make_dir(&self, path: &str) -> Result<(), FsError> {
         let path = key(path)?;
         let admitted = self.admit_growth(&Hints::new(FileKind::Other));
@@ -185,7 +186,7 @@ impl FileSystem {
         self.commit_if_due(live)
     }
 
-    /// Makes a directory and those above it that are missing; one that is there is good.
+    /// Creates a directory and its missing parents. Succeeds if it exists already.
     ///
     /// # Errors
     /// [`FsError::NotADirectory`].
@@ -229,7 +230,8 @@ impl FileSystem {
         self.commit_if_due(live)
     }
 
-    /// Takes `path` from its file, which goes with its last path; who has it open may go on.
+    /// Removes `path`. The file itself is removed with its last path; readers and writers that have
+    /// it open may continue.
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::IsADirectory`].
@@ -247,13 +249,13 @@ impl FileSystem {
         self.commit_if_due(live)
     }
 
-    /// Gives a file or directory another path; a file that is there is replaced, atomically and by
-    /// content that will be there after a power cut (V3).
+    /// Renames a file or directory. An existing file at the new path is replaced atomically, by
+    /// content that survives a power cut (V3).
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::IsADirectory`], [`FsError::NotADirectory`],
-    /// [`FsError::NotEmpty`], [`FsError::BadPath`] (a directory into itself, or to where a path below it
-    /// would be too long), [`FsError::Files`].
+    /// [`FsError::NotEmpty`], [`FsError::BadPath`] (a directory into itself, or to a place where a
+    /// path below it would be too long), [`FsError::Files`].
     pub fn rename(&self, from: &str, to: &str) -> Result<(), FsError> {
         let (from, to) = (file_key(from)?, file_key(to)?);
         let mut live = self.inner.journal.lock();
@@ -267,7 +269,7 @@ impl FileSystem {
             drop(live);
             self.inner.flush_log(node)?;
             flushed = Some(node.id);
-            // Meanwhile another file may have got the name, which is to be flushed as well.
+            // Meanwhile another file may have taken the name; it must be flushed as well.
             live = self.inner.journal.lock();
             live.check()?;
             source = check_rename(&live, &from, &to)?;
@@ -290,7 +292,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Gives the file at `existing` one more path.
+    /// Adds another path to the file at `existing`.
     ///
     /// # Errors
     /// [`FsError::Exists`], [`FsError::NotFound`], [`FsError::IsADirectory`].
@@ -314,7 +316,7 @@ impl FileSystem {
         self.commit_if_due(live)
     }
 
-    /// Tells that a file belongs to another level now; what is stored is not moved.
+    /// Sets the level to which a file belongs. Stored data is not moved.
     ///
     /// # Errors
     /// As [`FileSystem::append_to`].
@@ -333,11 +335,11 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Locks `path` for this process; on the drive only an empty file shows it. Other processes are
-    /// kept away by the drive itself.
+    /// Locks `path` for this process. On the drive only an empty file shows the lock; the drive
+    /// itself keeps other processes out.
     ///
     /// # Errors
-    /// [`FsError::Locked`]; else as [`FileSystem::create`].
+    /// [`FsError::Locked`]; otherwise as [`FileSystem::create`].
     pub fn lock(&self, path: &str, hints: Hints) -> Result<(), FsError> {
         let key = file_key(path)?;
         if !self.inner.journal.lock().locks.insert(key.clone()) {
@@ -351,10 +353,10 @@ impl FileSystem {
         made
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     ///
     /// # Errors
-    /// [`FsError::NotFound`]: nobody has it.
+    /// [`FsError::NotFound`]: the lock is not held.
     pub fn unlock(&self, path: &str) -> Result<(), FsError> {
         let key = file_key(path)?;
         let held = self.inner.journal.lock().locks.remove(&key);
@@ -370,10 +372,10 @@ impl FileSystem {
         self.inner.journal.commit(upto)
     }
 
-    /// Makes everything durable, whoever has it open.
+    /// Makes everything durable, including files that other handles have open.
     ///
     /// # Errors
-    /// The first failure; the other files are tried all the same.
+    /// The first failure. The remaining files are still synced.
     pub fn sync_all(&self) -> Result<(), FsError> {
         let nodes: Vec<Arc<Node>> = self.inner.journal.lock().nodes.values().cloned().collect();
         let mut result = Ok(());
@@ -388,8 +390,9 @@ impl FileSystem {
         &self.inner.files
     }
 
-    /// Refuses a new name when the catalog is too full for its use ([`has_room_for`]), unless removals make room,
-    /// those that wait or those among its records. What is pending counts (J5).
+    /// Refuses a new name if the catalog is too full for it ([`has_room_for`]), unless removals
+    /// make room: pending ones, or those among the catalog's records. Pending changes count as used
+    /// (J5).
     fn admit_growth(&self, hints: &Hints) -> Result<(), FsError> {
         let pending_len_bytes = self.inner.journal.lock().pending_len_bytes();
         let mut catalog = self.inner.files.space().catalog;
@@ -416,16 +419,20 @@ impl FileSystem {
             return Ok(());
         }
         match self.inner.journal.commit(upto) {
-            // Nobody asked for durability, and what was asked for has happened: it waits for a commit that fits (J3).
+            // The caller did not ask for durability, and the change itself has happened. It waits
+            // for a commit that fits (J3).
             Err(error) if error.is_no_space() => self.inner.journal.lock().check(),
             done => done,
         }
     }
 }
 
-/// Whether the catalog takes the name of one more file. A ladder, so that a database which has filled it with tables
-/// can be opened, and emptied: what compactions and openings write goes on where new tables end, and what
-/// a database cannot be opened without, its logs and metadata, where those end.
+/// Whether the catalog has room for the name of one more file.
+///
+/// The thresholds form a ladder, so that a database that has filled the catalog with tables can
+/// still be opened and emptied. Where new tables are refused, compactions and openings may still
+/// write. Where those are refused, logs and metadata, without which a database cannot be opened,
+/// still get a name.
 fn has_room_for(hints: &Hints, catalog: &CatalogUse) -> bool {
     let left_bytes = catalog.free_bytes(CommitKind::Ordinary);
     match (hints.kind, hints.purpose) {
@@ -454,7 +461,7 @@ fn need_dir(live: &Live, path: &str) -> Result<(), FsError> {
     }
 }
 
-/// Whether `from` may become `to`; the file that moves, if it is one.
+/// Checks that `from` may become `to`. Returns the file to move, if it is a file.
 fn check_rename(live: &Live, from: &str, to: &str) -> Result<Option<Arc<Node>>, FsError> {
     let moved = live.tree.entry(from).ok_or_else(|| missing(live, from))?;
     need_dir(live, parent(to))?;
@@ -471,14 +478,14 @@ fn check_rename(live: &Live, from: &str, to: &str) -> Result<Option<Arc<Node>>, 
         }
         (Entry::Dir, _) if to.len() <= from.len() => Ok(None),
         (Entry::Dir, _) => {
-            // What is below moves along, and its paths get longer too.
+            // Everything below moves along, and its paths get longer too.
             check_len(to, to.len() + live.tree.depth_len_bytes(from))?;
             Ok(None)
         }
     }
 }
 
-/// Counts what goes with the last path of the file at `path`.
+/// Counts the bytes that the last path of the file at `path` holds.
 fn note_dead(live: &mut Live, path: &str) {
     let Some(Entry::File(id)) = live.tree.entry(path) else { return };
     let Some(record) = live.tree.node(id).filter(|record| record.links == 1) else { return };

@@ -1,4 +1,4 @@
-//! Open files: a [`Writer`] that appends, a [`Reader`] that reads anywhere.
+//! Open files: a [`Writer`] that appends, and a [`Reader`] that reads at any offset.
 
 use crate::error::FsError;
 use crate::fs::Inner;
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
-/// A file open for writing. Dropped, it is closed, and a failure to store its tail is not told.
+/// A file open for writing. Dropping it closes it, but does not report a failure to store its tail.
 pub struct Writer {
     pub(crate) inner: Arc<Inner>,
     pub(crate) node: Arc<Node>,
-    /// No other writer of the file has it.
+    /// Unique among the writers of the file.
     pub(crate) id: u64,
     is_closed: bool,
 }
@@ -30,12 +30,12 @@ impl Writer {
         Writer { inner: Arc::clone(inner), node, id, is_closed: false }
     }
 
-    /// Appends `data`. Readable on return; durable after [`Writer::sync`].
+    /// Appends `data`. It is readable on return, and durable after [`Writer::sync`].
     ///
-    /// Cost: a copy; for a log one write of 256 KiB now and then.
+    /// Cost: a copy. A log also writes 256 KiB at a time.
     ///
     /// # Errors
-    /// [`FsError::Files`] (for want of space nothing was appended), [`FsError::Lost`],
+    /// [`FsError::Files`] (if space is lacking, nothing was appended), [`FsError::Lost`],
     /// [`FsError::Damaged`].
     pub fn append(&self, data: &[u8]) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
@@ -44,16 +44,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets those in whose turn has come (H4). If that fails they are told when they sync: what moved the end was
-    /// done.
+    /// Appends the waiting pieces whose turn has come (H4). If that fails, their writers learn of
+    /// it when they sync; the operation that moved the end has succeeded.
     fn end_moved(&self, state: &mut NodeState) {
         let _ = self.take_turns(state);
     }
 
-    /// Writes `data` at `offset`; a gap before it is filled with zeros.
+    /// Writes `data` at `offset`. Fills a gap before it with zeros.
     ///
-    /// At the end of the file it is an append. Anywhere else the whole file is taken into memory and
-    /// written anew by the next [`Writer::sync`]; a power cut before that leaves the old content.
+    /// At the end of the file this is an append. Anywhere else the whole file is read into memory,
+    /// and the next [`Writer::sync`] writes it again. A power cut before that leaves the old
+    /// content.
     ///
     /// # Errors
     /// As [`Writer::append`]; [`FsError::TooLong`].
@@ -75,11 +76,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Cuts the file to `len_bytes`, or lengthens it by zeros. Durable after [`Writer::sync`].
+    /// Truncates the file to `len_bytes`, or extends it with zeros. Durable after [`Writer::sync`].
     ///
     /// # Errors
-    /// [`FsError::TooLong`] where the file would have to be rewritten; [`FsError::Damaged`] where it
-    /// would get longer.
+    /// [`FsError::TooLong`] if the file would have to be rewritten; [`FsError::Damaged`] if it
+    /// would grow.
     pub fn truncate(&self, len_bytes: u64) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         state.check_whole()?;
@@ -91,7 +92,7 @@ impl Writer {
             self.end_moved(&mut state);
             return Ok(());
         }
-        // Stored segments are cut by saying so.
+        // Stored segments are truncated by changing their length.
         self.inner.end_log(&self.node, &mut state)?;
         state.tail = Tail::Empty;
         state.generation += 1;
@@ -108,32 +109,34 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells how the file will be used; what is stored already stays where it is.
+    /// Declares how the file will be used. Data that is stored already stays where it is.
     ///
-    /// A table is placed when it is synced or closed, so its level may be told until then; of a long one
-    /// each [`SEGMENT_LEN_BYTES_MAX`](crate::SEGMENT_LEN_BYTES_MAX) are placed as they come.
+    /// A table is placed when it is synced or closed, so its level may be set until then. A long
+    /// table is placed in pieces of [`SEGMENT_LEN_BYTES_MAX`](crate::SEGMENT_LEN_BYTES_MAX) as they
+    /// fill.
     pub fn set_hints(&self, hints: Hints) {
         let mut state = self.node.state.lock();
-        // What there is of the tail was begun as one kind.
+        // The existing tail was begun as one kind.
         let kind = if matches!(state.tail, Tail::Empty) { hints.kind } else { state.hints.kind };
         state.hints = Hints { kind, ..hints };
     }
 
-    /// Makes all that was appended durable, and the file's name; of a file that has lost its last one, the removal.
+    /// Makes all appended data and the file's name durable. For a file that has lost its last name,
+    /// makes the removal durable.
     ///
-    /// Cost: for a log that is durable by name one write and one flush of the drive; else one commit
-    /// of the catalog.
+    /// Cost: one write and one flush of the drive for a log whose name is durable; otherwise one
+    /// commit of the catalog.
     ///
     /// # Errors
-    /// [`FsError::Files`]; what is durable is unknown, except after a lack of space. [`FsError::Lost`]
-    /// where a hole will not be filled ([`Writer::fill_at`]).
+    /// [`FsError::Files`]: it is unknown what is durable, except after a lack of space.
+    /// [`FsError::Lost`] if a hole will not be filled ([`Writer::fill_at`]).
     pub fn sync(&self) -> Result<(), FsError> {
         self.await_holes()?;
         self.inner.sync(&self.node)
     }
 
-    /// Stores what was appended, without making it durable, and gives back what a log keeps for its
-    /// growth.
+    /// Stores the appended data without making it durable, and releases the space that a log
+    /// reserves for its growth.
     ///
     /// # Errors
     /// As [`Writer::append`].
@@ -141,10 +144,10 @@ impl Writer {
         self.end()
     }
 
-    /// Gives the file up: what was appended and is not stored stays unstored, and nothing is written.
+    /// Abandons the file: appended data that is not stored stays unstored, and nothing is written.
     ///
-    /// For a caller that met a panic below and trusts nothing there any more; the drive is to be
-    /// closed and opened again.
+    /// For a caller that caught a panic in a lower layer and no longer trusts its state. Close the
+    /// drive and open it again.
     pub fn abandon(mut self) {
         self.is_closed = true;
     }
@@ -160,7 +163,7 @@ impl Writer {
             return filled;
         }
         state.pieces = Pieces::default();
-        // A hole that stays is no reason to lose what lies before it.
+        // A hole that stays is no reason to lose the data before it.
         let stored = self.inner.write_out(&self.node, &mut state);
         state.was_ended = true;
         filled.and(stored.and_then(|()| self.inner.end_log(&self.node, &mut state)))
@@ -171,7 +174,7 @@ impl Writer {
         self.node.state.lock().len_bytes()
     }
 
-    /// What the file holds, as its creator said.
+    /// What the file holds, as its creator declared.
     pub fn kind(&self) -> FileKind {
         self.node.state.lock().hints.kind
     }
@@ -189,7 +192,7 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// A file open for reading; it stays readable when its name is removed or replaced.
+/// A file open for reading. It stays readable when its name is removed or replaced.
 pub struct Reader {
     node: Arc<Node>,
     reads: Mutex<ReadState>,
@@ -200,9 +203,10 @@ impl Reader {
         Reader { node, reads: Mutex::default() }
     }
 
-    /// Fills `out` from `offset` as far as the file reaches, and says how far.
+    /// Fills `out` from `offset` as far as the file reaches, and returns how much it read.
     ///
-    /// Threads that share a reader may read at once, except from a log, which is read forward best.
+    /// Threads that share a reader may read concurrently. A log is best read forward, by one
+    /// thread.
     ///
     /// # Errors
     /// [`FsError::Damaged`], [`FsError::Lost`], [`FsError::Files`].
@@ -236,19 +240,19 @@ impl Reader {
         self.node.state.lock().len_bytes()
     }
 
-    /// A number that no other file of this drive has or will have, if the file's name is ever synced: else a file that
-    /// is made after a crash may have it too.
+    /// A number that no other file of this drive has or will have, provided that the file's name is
+    /// synced at some time. Without that, a file created after a crash may get the same number.
     pub fn unique_id(&self) -> u64 {
         self.node.id.0
     }
 
-    /// How much memory stays with it between reads.
+    /// How much memory the reader holds between reads.
     #[cfg(test)]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.reads.lock().kept_bytes()
     }
 
-    /// The stored files that hold it, by name, for tools.
+    /// The stored files that hold the content, by name, for tools.
     pub fn stores(&self) -> Vec<String> {
         let segments = Arc::clone(&self.node.state.lock().segments);
         let store = |body: &Body| match *body {

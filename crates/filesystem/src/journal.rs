@@ -1,18 +1,20 @@
-//! The journal: changes of the tree on their way to the disk, in order, many to a commit.
+//! The journal: changes of the tree on their way to the disk, in order, many per commit.
 //!
 //! ```text
 //!   change -> tree (in memory) -> pending ----> one commit: record, tables to add, stores to remove
-//!                                   ^ next caller's       ^ whoever waits for an earlier change
+//!                                   ^ next caller's       ^ every caller that waits for an earlier
+//!                                   change
 //! ```
 //!
 //! Invariants
 //!   J1  A commit holds all changes pending when it begins, in order (V1).
-//!   J2  After a failed commit nothing is written any more: what is durable is unknown.
-//!   J3  A commit that would not fit the catalog is refused before it begins; what is pending stays.
-//!   J4  What an opening found counts as not durable until the first commit, or a flush in its stead: a process
-//!       that was killed may have left it in the drive's cache.
-//!   J5  What is pending is bounded: what is long is committed though nobody asked for it, and names are admitted
-//!       by what is pending besides what is committed.
+//!   J2  After a failed commit nothing is written any more, because it is unknown what is durable.
+//!   J3  A commit that would not fit the catalog is refused before it begins. Its changes stay
+//!       pending.
+//!   J4  State found on opening counts as not durable until the first commit, or a flush instead of
+//!       one: a killed process may have left it in the drive's cache.
+//!   J5  Pending changes are bounded. A long list is committed even if no caller asks for it, and
+//!       the check for new names counts pending changes as well as committed ones.
 
 use crate::error::FsError;
 use crate::format::{RecordKind, encode, encode_body, put_change};
@@ -24,31 +26,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Records pile up to so much before a snapshot replaces them, however short it would be.
+/// Records accumulate to at least this length before a snapshot replaces them, however short that
+/// would be.
 const RECORDS_LEN_BYTES_MIN: u64 = 64 << 10;
-/// What a stored file takes in the catalog, about: its name, its record and an extent.
+/// Roughly what a stored file takes in the catalog: its name, its record and an extent.
 const STORE_COST_BYTES: u64 = 72;
 const EXTENT_COST_BYTES: u64 = 16;
-/// What logs that begin or grow, and a file that is moved, may take in the catalog between a look at its room and
-/// the commit: some hundred bytes each, 2.5 KiB for a table that is moved to the smallest tracks there are.
+/// Catalog space that others may take between the check for room and the commit. Logs that begin or
+/// grow take some hundred bytes each. A table that is moved to the smallest supported tracks takes
+/// 2.5 KiB.
 const MEANWHILE_LEN_BYTES: u64 = 4096;
-/// So many removals, or bytes that they free, are made durable without anybody asking.
+/// This many removals, or bytes that they free, are committed even if no caller asks.
 const REMOVALS_MAX: usize = 256;
 const DEAD_LEN_BYTES_MAX: u64 = 64 << 20;
-/// Changes of so many bytes are, too (J5).
+/// Changes of this many bytes are committed, too (J5).
 const EDIT_LEN_BYTES_MAX: usize = 256 << 10;
 
-/// The tree, and what of it is durable.
+/// The tree, and how much of it is durable.
 #[derive(Debug)]
 pub(crate) struct Journal {
     files: Arc<dyn Files>,
     live: Mutex<Live>,
-    /// The last change that is durable, 0 being what was found; `None` where not even that is (J4). Held while a
-    /// commit is under way.
+    /// The last durable change. 0 is the state found on opening, and `None` means that even that is
+    /// not durable yet (J4). Locked while a commit is under way.
     durable: Mutex<Option<u64>>,
 }
 
-/// What the lock of a [`Journal`] guards.
+/// The state under the lock of a [`Journal`].
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) tree: Tree,
@@ -56,22 +60,22 @@ pub(crate) struct Live {
     /// Paths locked by this process.
     pub(crate) locks: BTreeSet<String>,
     pending: Pending,
-    /// How many changes there were.
+    /// How many changes have been made.
     applied: u64,
     next_id: u64,
-    /// How long the records in the catalog are, and when a snapshot shall replace them.
+    /// The length of the records in the catalog, and the length at which a snapshot replaces them.
     records_len_bytes: u64,
     records_len_bytes_max: u64,
-    /// Whether there is more among them than a snapshot.
+    /// Whether the records are more than one snapshot.
     is_piled: bool,
     poisoned: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// The changes in order, as a record has them.
+    /// The changes in order, in the encoding of a record.
     edit: Vec<u8>,
-    /// The next record replaces those before, however short they are.
+    /// The next record replaces those before it, however short they are.
     is_snapshot: bool,
     add: Vec<Box<dyn Persisted>>,
     remove: Vec<StoreId>,
@@ -110,13 +114,13 @@ impl Live {
         }
     }
 
-    /// A number that nothing on the drive ever had (V5).
+    /// A number that nothing on the drive has ever had (V5).
     pub(crate) fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id - 1
     }
 
-    /// Makes a change that fits the tree; returns its number.
+    /// Makes a change, which must fit the tree. Returns its number.
     pub(crate) fn change(&mut self, change: Change) -> u64 {
         put_change(&mut self.pending.edit, &change);
         let dropped = match self.tree.apply(change) {
@@ -126,7 +130,8 @@ impl Live {
         dropped.stores.into_iter().for_each(|store| self.drop_store(store));
         self.applied += 1;
         if let Some(node) = dropped.node.and_then(|id| self.nodes.remove(&id)) {
-            // Found again it would lack what was synced later: a sync of it makes its removal durable (V2).
+            // If the file were found again, it would lack data synced later. So a sync of it makes
+            // its removal durable (V2).
             node.seq.store(self.applied, Ordering::Release);
             node.is_gone.store(true, Ordering::Release);
         }
@@ -144,26 +149,26 @@ impl Live {
         let name = store.name();
         self.pending.level.remove(&store);
         match self.pending.add.iter().position(|file| file.name() == name) {
-            // Never committed: it is gone as soon as nobody reads it.
+            // Never committed: it is gone once its last reader is.
             Some(at) => drop(self.pending.add.remove(at)),
             None => self.pending.remove.push(store),
         }
         self.applied += 1;
     }
 
-    /// Says that so many bytes become free with the next commit.
+    /// Records that `len_bytes` bytes become free with the next commit.
     pub(crate) fn note_dead(&mut self, len_bytes: u64) {
         self.pending.dead_len_bytes += len_bytes;
     }
 
-    /// Whether so much is to be freed, or pending, that it should be made durable.
+    /// Whether enough is pending, or about to be freed, that a commit is due.
     pub(crate) fn is_commit_due(&self) -> bool {
         self.pending.remove.len() >= REMOVALS_MAX
             || self.pending.dead_len_bytes >= DEAD_LEN_BYTES_MAX
             || self.pending.edit.len() >= EDIT_LEN_BYTES_MAX
     }
 
-    /// What the catalog will be told besides removals, about, in bytes of it.
+    /// Roughly how many bytes pending changes will add to the catalog, without counting removals.
     pub(crate) fn pending_len_bytes(&self) -> u64 {
         self.added_len_bytes() + self.pending.edit.len() as u64
     }
@@ -175,13 +180,14 @@ impl Live {
         self.pending.add.iter().map(|file| cost(&**file)).sum()
     }
 
-    /// Tells the file layer another level of a stored file, with the next commit.
+    /// Sets another level of a stored file, with the next commit.
     pub(crate) fn set_level(&mut self, store: StoreId, level: u8) {
         self.pending.level.insert(store, level);
         self.applied += 1;
     }
 
-    /// Lets the next commit leave no more in the catalog than a snapshot, unless that is all there is.
+    /// Makes the next commit leave a single snapshot in the catalog, unless that is already all
+    /// there is.
     pub(crate) fn want_snapshot(&mut self) {
         if self.is_piled || !self.pending.edit.is_empty() {
             self.pending.is_snapshot = true;
@@ -194,8 +200,8 @@ impl Live {
         self.applied
     }
 
-    /// The record of what is pending, and whether it replaces those before; refuses what does not
-    /// fit (J3).
+    /// The record of the pending changes, which states whether it replaces those before it. Refuses
+    /// a record that does not fit (J3).
     fn record(&mut self, files: &dyn Files) -> Result<AppRecord, FsError> {
         let added_bytes = self.added_len_bytes();
         let removed_bytes = STORE_COST_BYTES / 2 * self.pending.remove.len() as u64;
@@ -235,13 +241,14 @@ impl Journal {
         self.live.lock()
     }
 
-    /// Makes every change up to number `upto` durable, and whatever else is pending.
+    /// Makes every change up to number `upto` durable, and everything else that is pending.
     ///
-    /// Cost: nothing if somebody has done so; else one commit of the catalog, or for what was found one flush of
-    /// the drive.
+    /// Cost: nothing if that has happened already. Otherwise one commit of the catalog, or one
+    /// flush of the drive if nothing is pending.
     ///
     /// # Errors
-    /// [`FsError::Files`] for want of space: nothing changed. Else the file system is poisoned (J2).
+    /// [`FsError::Files`]: for a lack of space, nothing changed; after any other error the file
+    /// system is poisoned (J2).
     pub(crate) fn commit(&self, upto: u64) -> Result<(), FsError> {
         let mut durable = self.durable.lock();
         let mut live = self.live.lock();
@@ -276,14 +283,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Nothing is written any more (J2).
+    /// Stops all further writes (J2).
     fn poison(&self, what: &str, source: FilesError) -> FsError {
         self.live.lock().poisoned = Some(source.to_string());
         FsError::Files { what: what.to_owned(), source }
     }
 
-    /// Makes pending removals durable if they may give the room that a write of `len_bytes` needs
-    /// (V4).
+    /// Commits pending removals if they may free the space that a write of `len_bytes` needs (V4).
     pub(crate) fn make_room(&self, len_bytes: u64) -> Result<(), FsError> {
         let space = self.files.space();
         let free_bytes = space.free_bytes.saturating_sub(space.reserve_bytes);
@@ -294,7 +300,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes pending removals durable, or waits until those are that somebody is committing; false if there are none.
+    /// Commits pending removals, or waits for another caller's commit of them. Returns false if
+    /// there are none.
     pub(crate) fn commit_removals(&self) -> Result<bool, FsError> {
         let live = self.live.lock();
         if !live.pending.remove.is_empty() {
@@ -306,12 +313,12 @@ impl Journal {
         if self.durable.try_lock().is_some() {
             return Ok(false);
         }
-        // Their room is taken until that commit has ended.
+        // The removed files occupy their space until that commit has ended.
         drop(self.durable.lock());
         self.live.lock().check().map(|()| true)
     }
 
-    /// The most bytes that may lie in the tree.
+    /// The largest number of file bytes that the tree may hold.
     pub(crate) fn inline_len_bytes_max(&self) -> u64 {
         self.files.space().catalog.capacity_bytes / 8
     }

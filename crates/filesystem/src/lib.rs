@@ -8,52 +8,57 @@
 //!   ------------------------------------------------------------------ trait Files
 //! ```
 //!
-//! The file layer is an append-only namespace: a table exists once it is written whole, a log grows
-//! by blocks and knows its length only from its content. A database expects more: empty files,
-//! directories, a rename that replaces, a length in bytes, thousands of files of some bytes each. This
-//! crate keeps what is missing in a *tree*, whose changes are the file layer's application records: a
-//! change of names and the placement of the data that it names are one atomic commit.
+//! The file layer is an append-only namespace. A table exists once it is completely written; a log
+//! grows by blocks and knows its length only from its content. A database expects more: empty
+//! files, directories, a rename that replaces, a length in bytes, thousands of files of a few bytes
+//! each. This crate keeps the missing state in a *tree*, whose changes are the file layer's
+//! application records. A change of names and the placement of the data that it names are therefore
+//! one atomic commit.
 //!
 //! # Which file becomes what
 //!
-//! A file is a list of *segments*; what is appended lies in memory behind them, its *tail*, until
-//! something makes it durable or it gets long. Then the tail becomes
+//! A file is a list of *segments*. Appended data stays in memory behind them, as the file's *tail*,
+//! until it must become durable or gets long. Then the tail becomes one of these:
 //!
-//! - *inline* bytes in the tree, as long as the file has at most [`INLINE_LEN_BYTES_MAX`]: `CURRENT`,
-//!   `IDENTITY`, locks, options, a manifest's first records, small tables; thousands of them cost
-//!   their bytes and some 60 more each, no block and no zone;
-//! - a *log segment*, for kind [`FileKind::Log`] (write-ahead log, manifest, info log): framed by
-//!   `record-log`, so that a torn tail is cut at the last whole record and the length is exact again;
-//! - a *table segment*, for any other kind: placed and written in one go, with the hints that the
-//!   file has at that moment, so that a level may be told after the first append. A file of no known
-//!   kind that is synced again and again goes on as a log.
+//! - *inline* bytes in the tree, while the file has at most [`INLINE_LEN_BYTES_MAX`]: `CURRENT`,
+//!   `IDENTITY`, locks, options, a manifest's first records, small tables. Thousands of such files
+//!   cost their bytes and about 60 more each, without a block or a zone;
+//! - a *log segment*, for kind [`FileKind::Log`] (write-ahead log, manifest, info log). It is
+//!   framed by `record-log`, so that a torn tail is cut at the last whole record and the length is
+//!   exact again;
+//! - a *table segment*, for any other kind. It is placed and written as a whole, with the hints
+//!   that the file has at that moment, so a level may be set after the first append. A file of
+//!   unknown kind that is synced repeatedly continues as a log.
 //!
-//! A table longer than [`SEGMENT_LEN_BYTES_MAX`] is written in pieces of that length, each with the hints that
-//! the file has when it goes on behind it. A file written at a position, or truncated in its tail, is taken
-//! into memory and written anew as a whole. A log that threads write in any order, each byte once, is put in
-//! order in memory ([`Writer::fill_at`]).
+//! A table longer than [`SEGMENT_LEN_BYTES_MAX`] is written in pieces of that length, each with the
+//! hints that the file has at that moment. A file that is written at a position, or truncated in
+//! its tail, is read into memory and written again as a whole. A log that threads write in any
+//! order, each byte once, is put in order in memory ([`Writer::fill_at`]).
 //!
 //! # After a power cut
 //!
-//! A process that dies is a power cut here: tails are memory of the process.
+//! For this crate, a process that dies is a power cut, because tails are in the memory of the
+//! process.
 //!
 //! Invariants
-//!   V1  Changes of names (create, link, rename, unlink, directories) are durable in the order in
-//!       which they were made: what is found is what some moment saw, no older than the last sync of
-//!       anything that waited for the tree.
-//!   V2  `sync` of a file makes its bytes durable, and its name and every change of names before it,
-//!       also what a process before wrote and never flushed.
-//!       What is found is a prefix of what was appended, at least what was synced: never foreign bytes.
-//!   V3  A rename replaces atomically, and never by a file shorter than it was when the rename began.
-//!   V4  A removed file's space comes back when the removal is durable and nobody reads it; a lack of
-//!       space makes pending removals durable first.
-//!   V5  A number of a stored file is never used again, not even after a crash: what a dead log left on
-//!       the platter is not taken for a new one.
+//!   V1  Changes of names (create, link, rename, unlink, directories) become durable in the order
+//!       in which they were made. After a power cut the names are those of some earlier moment, no
+//!       older than the last sync that waited for the tree.
+//!   V2  `sync` of a file makes its bytes, its name and every earlier change of names durable,
+//!       including changes that an earlier process wrote and never flushed. After a power cut the
+//!       file holds a prefix of the appended data, at least the synced part, and never foreign
+//!       bytes.
+//!   V3  A rename replaces atomically, and the new file is never shorter than it was when the
+//!       rename began.
+//!   V4  A removed file's space is freed once the removal is durable and the last reader is gone.
+//!       When space is lacking, pending removals are committed first.
+//!   V5  The number of a stored file is never used again, not even after a crash, so the remains of
+//!       a dead log on the platter are never taken for a new log.
 //!
-//! A sync of a log whose name is durable costs one write and one flush; a change of the tree one commit
-//! of the catalog, shared by all who wait for one.
+//! A sync of a log whose name is durable costs one write and one flush. A change of the tree costs
+//! one commit of the catalog, which all waiting callers share.
 //!
-//! Not here: which path is of which kind and level (the caller's hints), the C ABI (`capi`), locks
+//! Not here: which path has which kind and level (the caller's hints), the C ABI (`capi`), locks
 //! between processes (the drive's own).
 
 #![doc = include_str!("../../../docs/formats/filesystem.md")]
@@ -81,14 +86,14 @@ pub use mount::holds_file_system;
 #[cfg(doc)]
 use imbrex_files::{FileKind, Files};
 
-/// The longest file that lies in the tree itself.
+/// The longest file that is stored in the tree itself.
 pub const INLINE_LEN_BYTES_MAX: u64 = 4096;
 
 /// The longest piece in which a table is buffered and placed.
 pub const SEGMENT_LEN_BYTES_MAX: u64 = if cfg!(test) { 128 << 10 } else { 256 << 20 };
 
-/// The longest file that may be written at a position or truncated in its tail; and how far behind its
-/// end a file that is written in any order takes what comes before its turn.
+/// The longest file that may be written at a position or truncated in its tail. Also how far behind
+/// its end a file that is written in any order accepts pieces.
 pub const REWRITE_LEN_BYTES_MAX: u64 = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 #[cfg(test)]

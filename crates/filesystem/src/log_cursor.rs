@@ -1,7 +1,7 @@
-//! Reading a log segment: its bytes are the records of a `record-log`, one behind another.
+//! Reads a log segment: its bytes are the payloads of consecutive `record-log` records.
 //!
-//! A cursor goes forward, as whoever reads a log does; going back starts again at the beginning. So
-//! nothing has to be kept in memory about where which byte lies.
+//! A cursor only moves forward, like most readers of a log; going back starts again at the
+//! beginning. Therefore no index from offsets to records has to be kept in memory.
 
 use crate::error::FsError;
 use crate::tree::StoreId;
@@ -12,14 +12,14 @@ use std::sync::{Arc, OnceLock};
 
 type Fetch = Box<dyn FnMut(u64, &mut [u8]) -> Result<(), FilesError> + Send>;
 
-/// A place in a log.
+/// A position in a log.
 pub(crate) struct LogCursor {
     store: StoreId,
     log_id: u64,
     reader: Arc<dyn FileReader>,
     decoder: Decoder<Fetch, FilesError>,
     unreadable: Unreadable,
-    /// The record at hand, and where in the log's bytes it begins.
+    /// The current record, and the offset in the log's bytes at which it begins.
     record: Vec<u8>,
     record_start: u64,
 }
@@ -30,7 +30,7 @@ impl fmt::Debug for LogCursor {
     }
 }
 
-/// Why a block of a log could not be read; that it is gone with its zone or its file before all else.
+/// Why a block of a log could not be read. That its zone or file is gone takes precedence.
 #[derive(Debug, Default)]
 struct Lost {
     gone: OnceLock<String>,
@@ -50,8 +50,8 @@ impl Lost {
     }
 }
 
-/// Passes over blocks that are lost, with their zone or alone, and notes why: what lies before them can be read all the
-/// same.
+/// Skips blocks that are lost, alone or with their zone, and records why. The data before them can
+/// still be read.
 fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch, FilesError>, Unreadable) {
     let len_blocks = reader.len_bytes() / BLOCK_LEN_BYTES as u64;
     let extent = LogBounds { log_id, len_blocks, durable_blocks: 0 };
@@ -82,13 +82,13 @@ impl LogCursor {
         }
     }
 
-    /// Whether it is a cursor of that log and not beyond `offset`.
+    /// Whether this is a cursor of that log, positioned at or before `offset`.
     pub(crate) fn can_read(&self, store: StoreId, offset: u64) -> bool {
         self.store == store && self.record_start <= offset
     }
 
-    /// Fills `out` from `offset`, at or after the record at hand. `base` is where in the file the log
-    /// begins, for messages.
+    /// Fills `out` from `offset`, which lies in or after the current record. `base` is the offset
+    /// in the file at which the log begins, for messages.
     pub(crate) fn read(
         &mut self,
         path: &str,
@@ -121,7 +121,7 @@ impl LogCursor {
                 };
                 return Err(FsError::Damaged { path: path.into(), offset: base + end, reason });
             } else {
-                // It may have ended in what was being written then.
+                // The log may have ended in a record that was being written then.
                 is_fresh = true;
                 *self = LogCursor::new(self.store, self.log_id, &self.reader);
             }
@@ -130,7 +130,8 @@ impl LogCursor {
     }
 }
 
-/// How many bytes a log holds, and what is wrong with it if it holds less than it should, or may.
+/// Measures how many bytes a log holds. Also returns what is wrong with it if it holds, or may
+/// hold, less than it should.
 pub(crate) fn measure(
     log_id: u64,
     reader: &Arc<dyn FileReader>,
@@ -141,7 +142,8 @@ pub(crate) fn measure(
         len_bytes += record.bytes.len() as u64;
     }
     let end = decoder.end().expect("a decoder that has no more records knows its end");
-    // A log owns blocks that it has not written, and the power may have gone while one was.
+    // A log owns blocks that it has not written yet, and the power may have failed during such a
+    // write.
     let is_unreadable = |flaw| matches!(flaw, Flaw::Unreadable | Flaw::UnreadableFrame);
     let damage = match *end {
         End::Torn { flaw, .. } if is_unreadable(flaw) => unreadable.gone.get().cloned(),

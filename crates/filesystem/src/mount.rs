@@ -1,12 +1,12 @@
 //! Opening: from the records on a drive to the tree and its files.
 //!
-//! A log that was being written is read through once, to know where it ends; a damaged one at each
-//! opening, so that the damage is told until somebody replaces the file. What a crash left without a
-//! name is removed with the first commit. Writes nothing.
+//! A log that was being written is read through once to find its end. A damaged log is read at
+//! every opening, so that the damage is reported until the file is replaced. Stores without a name,
+//! which a crash left, are removed with the first commit. Opening writes nothing.
 //!
-//! The process before may have been killed, so that what is read here was never flushed: nothing of it counts as
-//! durable before the first commit (J4). That records the lengths found, and the file layer flushes before it: the
-//! first change after an opening is a checkpoint.
+//! An earlier process may have been killed, so the data read here may never have been flushed. None
+//! of it counts as durable before the first commit (J4). That commit records the lengths found, and
+//! the file layer flushes before it, because the first change after an opening is a checkpoint.
 
 use crate::error::FsError;
 use crate::format::{FORMAT_VERSION, Malformed, RecordKind, decode};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The tree that the records make, and the least number that nothing on the drive has.
+/// The tree built from the records, and the smallest number that nothing on the drive has.
 fn tree_of(records: &[Vec<u8>]) -> Result<(Tree, u64), FsError> {
     let (mut tree, mut next_id) = (Tree::default(), 1);
     for (index, bytes) in records.iter().enumerate() {
@@ -47,16 +47,17 @@ fn tree_of(records: &[Vec<u8>]) -> Result<(Tree, u64), FsError> {
     Ok((tree, next_id))
 }
 
-/// Whether a file system is on `files`, sound or not: told by the first record alone.
+/// Whether `files` holds a file system, sound or not. The first record alone decides.
 pub fn holds_file_system(files: &dyn Files) -> bool {
     files.app_records().first().is_some_and(|record| decode(record) != Err(Malformed::Foreign))
 }
 
-/// The state of a file system on `files`. A log that was found open has changed by `now_s`, as far as anybody knows.
+/// Opens the file system on `files`. A log that was found open gets `now_s` as its modification
+/// time, because the true time is not known.
 pub(crate) fn mount(files: &dyn Files, now_s: u64) -> Result<Live, FsError> {
     let records = files.app_records();
     let stored = files.list("");
-    // A crash before the first commit may have left stores alone.
+    // A crash before the first commit may have left only stores, without any record.
     let strange = stored.iter().find(|info| StoreId::of_name(&info.name).is_none());
     if let (true, Some(strange)) = (records.is_empty(), strange) {
         let reason = format!("it holds {:?}, which no tree names", strange.name);
@@ -103,7 +104,7 @@ fn first_paths(tree: &Tree) -> BTreeMap<NodeId, String> {
     paths
 }
 
-/// A file with its segments, and whether there is a length to record that was not.
+/// A file with its segments, and whether a length was found that is not recorded yet.
 fn open_node(
     files: &dyn Files,
     stored: &BTreeMap<StoreId, FileInfo>,
@@ -162,7 +163,8 @@ fn open_node(
     Ok((Node::new(id, path, hints, segments), grew))
 }
 
-/// Why the log that `reader` reads cannot hold `len_bytes`: framed it is never shorter than its bytes.
+/// Why the log that `reader` reads cannot hold `len_bytes`, if it cannot: a framed log is never
+/// shorter than its payload.
 fn too_short(reader: &dyn FileReader, len_bytes: u64) -> Option<String> {
     let stored_len_bytes = reader.len_bytes();
     (stored_len_bytes < len_bytes).then(|| {

@@ -1,4 +1,4 @@
-//! A file while the drive is open: what is stored of it, and its tail in memory.
+//! A file while the drive is open: its stored segments, and its tail in memory.
 //!
 //! ```text
 //!   segments   | inline | log ......... |      immutable list, shared with reads under way
@@ -20,58 +20,59 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 /// The most segments that a record of the tree can count.
 const SEGMENT_COUNT_MAX: u16 = u16::MAX;
 
-/// A file of the tree, or one that lost its last path and is still open.
+/// A file of the tree, or one that has lost its last path and is still open.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) state: Mutex<NodeState>,
-    /// Pieces had their turn, or never will.
+    /// Signals that pieces were appended, or never will be.
     pub(crate) moved: Condvar,
-    /// The last change of the tree that its name or content needs.
+    /// The last change of the tree on which its name or content depends.
     pub(crate) seq: AtomicU64,
-    /// It has no path any more.
+    /// Whether it has no path any more.
     pub(crate) is_gone: AtomicBool,
 }
 
-/// What the lock of a [`Node`] guards.
+/// The state under the lock of a [`Node`].
 #[derive(Debug)]
 pub(crate) struct NodeState {
-    /// The path it was opened by last, for messages.
+    /// The path by which it was last opened, for messages.
     pub(crate) path: Arc<str>,
     pub(crate) hints: Hints,
     pub(crate) segments: Arc<Vec<Segment>>,
-    /// Counts what changed stored bytes; appending does not.
+    /// Counts changes of stored bytes. Appends do not count.
     pub(crate) generation: u64,
     pub(crate) stored_len_bytes: u64,
-    /// When its log grew last, in seconds since 1970: the tree is told with its length. 0 for never.
+    /// When its log last grew, in seconds since 1970. Recorded in the tree together with the log's
+    /// length. 0 for never.
     pub(crate) grown_s: u64,
     pub(crate) tail: Tail,
-    /// The log that the last segment is, while it can grow.
+    /// The log of the last segment, while it can grow.
     pub(crate) log: Option<OpenLog>,
     pub(crate) writer_count: u32,
-    /// The number that a writer got last.
+    /// The number of the newest writer.
     pub(crate) last_writer: u64,
     pub(crate) pieces: Pieces,
-    /// Somebody synced or closed it since its first segment: pieces that were stored for their length
-    /// alone do not count.
+    /// Whether it was synced or closed since its first segment. Pieces that were stored only
+    /// because they were long do not count.
     pub(crate) was_ended: bool,
-    /// Why bytes of it are lost.
+    /// Why bytes of it are lost, if any are.
     pub(crate) lost: Option<String>,
 }
 
-/// What was appended and is not stored yet.
+/// Appended data that is not stored yet.
 #[derive(Debug)]
 pub(crate) enum Tail {
     Empty,
-    /// Will be a table, or inline.
+    /// Becomes a table, or inline bytes.
     Table(FileBuffer),
-    /// Will be appended to a log, or lie inline. The first `pushed` bytes are in the log's encoder
-    /// already: an append of it failed for want of space.
+    /// Becomes part of a log, or inline bytes. The first `pushed` bytes are already in the log's
+    /// encoder, because an append of them failed for lack of space.
     Log {
         bytes: Vec<u8>,
         pushed: usize,
     },
-    /// All of the file, in memory because it is rewritten.
+    /// The whole file, in memory because it is being rewritten.
     Whole(Vec<u8>),
 }
 
@@ -84,7 +85,7 @@ impl Tail {
         }
     }
 
-    /// Fills `out` from `offset` of the tail, which holds as much.
+    /// Fills `out` from `offset` of the tail, which is long enough.
     pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) {
         let (mut at, mut done) = (offset as usize, 0);
         match self {
@@ -114,7 +115,7 @@ pub(crate) struct OpenLog {
     pub(crate) is_synced: bool,
 }
 
-/// A piece of a file that is stored.
+/// A stored piece of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) start: u64,
@@ -122,7 +123,7 @@ pub(crate) struct Segment {
     pub(crate) body: Body,
 }
 
-/// Where a segment's bytes are.
+/// Where the bytes of a segment are.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Inline(Arc<[u8]>),
@@ -192,8 +193,8 @@ impl NodeState {
 
     pub(crate) fn records(&self) -> Vec<SegmentRecord> {
         let last = self.segments.len().wrapping_sub(1);
-        // A log that was found damaged at its end never gets a length: with one it would be sound, and shorter. One
-        // before others has its length, and keeps it.
+        // A log found damaged at its end never gets a length: with one it would look sound, only
+        // shorter. A damaged log before other segments keeps the length that it has.
         let grows = |index, segment: &Segment| {
             index == last && (self.log.is_some() || segment.damage().is_some())
         };
@@ -201,7 +202,7 @@ impl NodeState {
         records.map(|(index, segment)| segment.record(grows(index, segment))).collect()
     }
 
-    /// Adds a segment behind those there are.
+    /// Adds a segment behind the existing ones.
     pub(crate) fn push_segment(&mut self, len_bytes: u64, body: Body) {
         let start = self.stored_len_bytes;
         self.was_ended &= !self.segments.is_empty();
@@ -209,7 +210,7 @@ impl NodeState {
         self.stored_len_bytes += len_bytes;
     }
 
-    /// Leaves the file without stored bytes.
+    /// Drops all stored bytes of the file.
     pub(crate) fn clear_segments(&mut self) {
         self.segments = Arc::default();
         self.generation += 1;
@@ -217,7 +218,7 @@ impl NodeState {
         self.log = None;
     }
 
-    /// Whether what is appended next goes to a log.
+    /// Whether the next append goes to a log.
     pub(crate) fn appends_to_log(&self) -> bool {
         match self.hints.kind {
             FileKind::Log => true,
@@ -227,18 +228,18 @@ impl NodeState {
         }
     }
 
-    /// Whether nothing of it is a file of the file layer.
+    /// Whether no part of it is stored in the file layer.
     pub(crate) fn is_inline(&self) -> bool {
         self.segments.iter().all(|segment| matches!(segment.body, Body::Inline(_)))
     }
 
-    /// Whether bytes may be added to it, or all of it be written anew.
+    /// Checks that the file may grow or be rewritten.
     pub(crate) fn check_growth(&self) -> Result<(), FsError> {
         self.check_whole()?;
         check_damage(&self.segments, &self.path, self.stored_len_bytes, u64::MAX)
     }
 
-    /// Whether it takes one more segment.
+    /// Checks that the file may get one more segment.
     pub(crate) fn check_pieces(&self) -> Result<(), FsError> {
         if self.segments.len() < usize::from(SEGMENT_COUNT_MAX) {
             return Ok(());
@@ -256,7 +257,8 @@ impl NodeState {
     }
 }
 
-/// Refuses to go from `offset` beyond the end of a damaged log, before `upto`: it is no end of file.
+/// Refuses a read or write from `offset` that passes the end of a damaged log before `upto`. That
+/// end is not the end of the file.
 pub(crate) fn check_damage(
     segments: &[Segment],
     path: &str,
@@ -274,7 +276,7 @@ pub(crate) fn check_damage(
     Ok(())
 }
 
-/// Fills `out` from `offset` of the stored bytes `segments`, which hold as much.
+/// Fills `out` from `offset` of the stored bytes in `segments`, which are long enough.
 pub(crate) fn read_stored(
     segments: &[Segment],
     path: &str,

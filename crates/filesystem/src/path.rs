@@ -1,7 +1,7 @@
 //! Paths: `/db/000001.log` as the key of the tree, `db/000001.log`.
 //!
-//! The root is the empty key. `.` and empty components vanish, `..` goes up and stays at the root, as
-//! in POSIX: a hostile name cannot leave the drive, because there is nothing outside.
+//! The root is the empty key. `.` and empty components vanish, and `..` goes up but stays at the
+//! root, as in POSIX. A hostile name cannot leave the drive, because nothing exists outside it.
 
 use crate::error::FsError;
 
@@ -30,7 +30,8 @@ pub(crate) fn key(path: &str) -> Result<String, FsError> {
     Ok(key)
 }
 
-/// Refuses `path` if it, or one below it, makes a key of `len_bytes` that is too long.
+/// Refuses `path` if its key, or that of a path below it, would have `len_bytes` bytes and that is
+/// too long.
 pub(crate) fn check_len(path: &str, len_bytes: usize) -> Result<(), FsError> {
     if len_bytes <= PATH_LEN_BYTES_MAX {
         return Ok(());

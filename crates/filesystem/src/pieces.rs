@@ -1,25 +1,27 @@
-//! Pieces: what of a file came before its turn, because threads write it at places of their own.
+//! Pieces: data of a file that arrives ahead of its turn, because threads write at offsets of their
+//! own.
 //!
 //! ```text
 //!   file    | appended ............. |  hole  |  piece  | hole |  piece  |
 //!           0                       end                                reach
 //! ```
 //!
-//! A thread takes a range of a log by moving a counter, then writes its range; whoever is faster comes
-//! first, and every range is written by somebody. A drive whose tracks overlap takes a log only in
-//! order, so pieces wait in memory for the holes before them.
+//! A thread reserves a range of a log by moving a counter, then writes its range. Faster threads
+//! arrive first, and every range is written by some thread. A drive with overlapping tracks takes a
+//! log only in order, so pieces wait in memory until the holes before them are filled.
 //!
 //! Invariants
-//!   H1  Pieces do not overlap; each begins behind `end`, and none reaches further than 1 GiB behind it.
-//!   H2  A piece is no part of the file: it is not read, measured or made durable before its turn.
-//!   H3  A sync returns when what had come by its writer before it was called is durable, holes below included:
-//!       it waits until they are filled, or until filling one has failed. Who is refused by H1 does not come
-//!       again: its piece is such a hole.
-//!   H4  Whatever moves the end, by whichever writer, takes the pieces whose turn has come. Where it wrote in the
-//!       place of one it was first.
+//!   H1  Pieces do not overlap. Each begins behind `end`, and none reaches further than 1 GiB
+//!       behind it.
+//!   H2  A piece is no part of the file before its turn: it is not read, measured or made durable.
+//!   H3  A sync returns when the data that its writer wrote before the call is durable, including
+//!       the holes below it. It waits until those holes are filled, or until filling one has
+//!       failed. A writer that H1 refuses does not retry, so its piece remains such a hole.
+//!   H4  An operation that moves the end, by any writer, appends the pieces whose turn has come. If
+//!       it wrote in the place of a piece, its bytes win.
 //!
-//! H3 makes a log better than a file with holes: a record behind a hole is of no use to a reader that
-//! stops, or skips, at zeros.
+//! H3 makes a log better than a file with holes: a record behind a hole is useless to a reader that
+//!    stops, or skips, at zeros.
 
 use crate::error::FsError;
 use crate::node::NodeState;
@@ -29,15 +31,15 @@ use std::collections::BTreeMap;
 /// The pieces of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
-    /// By where they begin (H1).
+    /// By start offset (H1).
     waiting: BTreeMap<u64, Piece>,
-    /// Why a hole will never be filled.
+    /// Why a hole will never be filled, if one will not.
     failed: Option<String>,
 }
 
 #[derive(Debug)]
 struct Piece {
-    /// Whose it is.
+    /// The writer that wrote it.
     writer: u64,
     bytes: Vec<u8>,
 }
@@ -49,7 +51,7 @@ impl Pieces {
         last.map(|(start, piece)| start + piece.bytes.len() as u64)
     }
 
-    /// Whether a piece of `writer` waits that begins before `reach`.
+    /// Whether a piece of `writer` that begins before `reach` still waits.
     fn waits(&self, writer: u64, reach: u64) -> bool {
         self.waiting.range(..reach).any(|(_, piece)| piece.writer == writer)
     }
@@ -59,7 +61,8 @@ impl Pieces {
         before.is_none_or(|(at, piece)| at + piece.bytes.len() as u64 <= start)
     }
 
-    /// The next piece whose turn has come in a file of `end` bytes, or what is left of it (H4).
+    /// Takes the next piece whose turn has come in a file of `end` bytes, without any bytes below
+    /// `end` (H4).
     fn take_turn(&mut self, end: u64) -> Option<Vec<u8>> {
         let first = self.waiting.first_entry().filter(|first| *first.key() <= end)?;
         let (start, Piece { mut bytes, .. }) = first.remove_entry();
@@ -77,18 +80,21 @@ impl Pieces {
 }
 
 impl Writer {
-    /// Writes `data` at `offset`, before or after others who write below and above: each byte once, in
-    /// any order. What lies behind a hole waits in memory and is the file's when the hole is filled.
+    /// Writes `data` at `offset`, concurrently with callers that write below and above: each byte
+    /// once, in any order. Data behind a hole waits in memory, and becomes part of the file when
+    /// the hole is filled.
     ///
-    /// [`Writer::sync`] waits for the holes below what came by this writer before it was called, so every one
-    /// must be filled, by this or by any other call that writes there, by a thread that does not wait for that
-    /// sync. [`Writer::close`] fills them with zeros.
+    /// [`Writer::sync`] waits for the holes below the data that this writer wrote before the call.
+    /// Every such hole must be filled, by this or any other call that writes there, in a thread
+    /// that does not wait for that sync. [`Writer::close`] fills holes with zeros.
     ///
-    /// Cost: a copy; two where it waits for its turn.
+    /// Cost: one copy; two if the data waits for its turn.
     ///
     /// # Errors
-    /// [`FsError::WrittenTwice`]: nothing happened. [`FsError::TooFar`] (further than 1 GiB behind the end), or as
-    /// [`Writer::append`]: then the hole stays for good, and so does the error, [`FsError::Lost`], for everybody.
+    /// [`FsError::WrittenTwice`]: nothing happened.
+    ///
+    /// [`FsError::TooFar`] (further than 1 GiB behind the end), or an error of [`Writer::append`]:
+    /// the hole then stays for good, and every caller gets the error [`FsError::Lost`].
     pub fn fill_at(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         state.pieces.check(&state.path)?;
@@ -112,10 +118,10 @@ impl Writer {
         self.take_turns(&mut state)
     }
 
-    /// Makes the pieces whose turn has come a part of the file (H4).
+    /// Appends the pieces whose turn has come to the file (H4).
     ///
     /// # Errors
-    /// As [`Writer::append`]: then the hole stays.
+    /// As [`Writer::append`]. The hole then stays.
     pub(crate) fn take_turns(&self, state: &mut NodeState) -> Result<(), FsError> {
         if state.pieces.waiting.is_empty() || state.pieces.failed.is_some() {
             return Ok(());
@@ -132,7 +138,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until the pieces that it has given so far had their turn (H3).
+    /// Waits until the pieces that this writer has written so far are appended (H3).
     pub(crate) fn await_holes(&self) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         let reach = state.pieces.reach(self.id).unwrap_or(0);
@@ -145,7 +151,8 @@ impl Writer {
         }
     }
 
-    /// Makes its pieces that wait a part of the file, with zeros for what never came below them.
+    /// Appends this writer's waiting pieces to the file, with zeros for data below them that never
+    /// arrived.
     pub(crate) fn fill_holes(&self) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         let Some(reach) = state.pieces.reach(self.id) else { return Ok(()) };
@@ -164,7 +171,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Where filling a hole has failed nobody waits for it any more.
+    /// If filling a hole has failed, stops all waits for it.
     fn or_give_up(
         &self,
         state: &mut NodeState,

@@ -1,8 +1,8 @@
-//! Reading ahead, as a kernel does for a file that is read from front to back: databases count on it.
+//! Read-ahead, as a kernel does for a file that is read from front to back. Databases rely on it.
 //!
 //! ```text
 //!   stream    ... | used | ahead ........ |       128 KiB, when a read continues the one before it
-//!   reads in between that go elsewhere are served as they come, and leave the stream alone
+//!   reads elsewhere in between are served directly, and leave the stream alone
 //! ```
 //!
 //! A disk takes as long to find 4 KiB as to read two megabytes; LevelDB compacts by blocks of 4 KiB.
@@ -13,25 +13,25 @@ use crate::node::{Segment, read_stored};
 
 /// How much is read at once. Source: Linux's default for a block device.
 const AHEAD_LEN_BYTES: u64 = 128 << 10;
-/// So many reads elsewhere, and the stream is over: its memory is given back.
+/// The number of reads elsewhere after which the stream ends and its memory is freed.
 const STRAYS_MAX: u32 = 64;
 
-/// What a reader remembers between reads.
+/// The state that a reader keeps between reads.
 #[derive(Debug, Default)]
 pub(crate) struct ReadState {
     cursor: Option<LogCursor>,
-    /// Read ahead, from `start` on, of the file as it was in `generation`.
+    /// Data read ahead, from `start` on, of the file as it was in `generation`.
     ahead: Vec<u8>,
     start: u64,
     generation: u64,
-    /// Where the stream goes on, and where the last read ended.
+    /// Where the stream continues, and where the last read ended.
     next: u64,
     last_end: u64,
     strays: u32,
 }
 
 impl ReadState {
-    /// Fills `out` from `offset` of the stored bytes `segments`, which hold as much.
+    /// Fills `out` from `offset` of the stored bytes in `segments`, which are long enough.
     pub(crate) fn read(
         &mut self,
         segments: &[Segment],
@@ -42,7 +42,7 @@ impl ReadState {
     ) -> Result<(), FsError> {
         let end = offset + out.len() as u64;
         if self.generation != generation {
-            // Where the stream was means nothing in another generation, which may be shorter.
+            // The stream's position means nothing in another generation, which may be shorter.
             *self = ReadState { generation, ..ReadState::default() };
         }
         let is_stream = offset == self.next || offset == self.last_end;
@@ -66,12 +66,12 @@ impl ReadState {
         }
         let stored_len_bytes = segments.last().map_or(0, Segment::end);
         let len_bytes = AHEAD_LEN_BYTES.min(stored_len_bytes.saturating_sub(offset));
-        // Nothing is ahead while the read may fail.
+        // The buffer holds nothing valid while the read may fail.
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.resize(len_bytes as usize, 0);
         let read = read_stored(segments, path, offset, &mut ahead, cursor);
         if read.is_err() {
-            // Something behind what is asked for may be damaged.
+            // Data behind the requested bytes may be damaged.
             return read_stored(segments, path, offset, out, &mut None);
         }
         out.copy_from_slice(&ahead[..out.len()]);
@@ -79,7 +79,7 @@ impl ReadState {
         Ok(())
     }
 
-    /// How much memory it holds, but for a log's cursor.
+    /// How much memory it holds, not counting a log's cursor.
     #[cfg(test)]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.ahead.capacity()

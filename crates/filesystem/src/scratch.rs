@@ -1,5 +1,5 @@
-//! The buffer that a thread reads blocks into before it takes the bytes out: one for a thread, because there are
-//! more open files than threads by the thousand.
+//! The buffer into which a thread reads blocks before it copies out the bytes. One per thread,
+//! because there are thousands more open files than threads.
 
 use std::cell::Cell;
 
@@ -10,9 +10,9 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Does `work` with this thread's buffer.
+/// Calls `work` with this thread's buffer.
 pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    // Databases read while their process ends, when a thread has nothing of its own any more.
+    // Databases read even while their process exits, when a thread's locals are already destroyed.
     let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let result = work(&mut scratch);
     if scratch.capacity() <= KEPT_LEN_BYTES_MAX {
@@ -30,7 +30,7 @@ mod tests {
         let capacity = || with_scratch(|scratch| scratch.capacity());
         with_scratch(|scratch| scratch.resize(512 << 10, 0));
         assert_eq!(capacity(), 512 << 10);
-        // Who reads in a read has another one.
+        // A nested read gets another buffer.
         with_scratch(|_| assert_eq!(capacity(), 0));
         with_scratch(|scratch| scratch.resize(KEPT_LEN_BYTES_MAX + 1, 0));
         assert_eq!(capacity(), 0);

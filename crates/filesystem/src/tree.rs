@@ -1,6 +1,6 @@
 //! The tree: paths, files, and what each change does to them. Pure.
 //!
-//! The live tree and the one found on a drive apply the same changes, so that they are equal.
+//! The live tree and the one found on a drive apply the same changes, so they are equal.
 //!
 //! Invariants
 //!   T1  The parent of every path is a directory; the root always is.
@@ -12,15 +12,15 @@ use imbrex_files::FileKind;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A file, whatever its paths are. Never used again.
+/// The number of a file, independent of its paths. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub(crate) u64);
 
-/// A table or log of the file layer, by its number. Never used again (V5).
+/// The number of a table or log of the file layer. Never used again (V5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StoreId(pub(crate) u64);
 
-/// The names of stored files begin so.
+/// The prefix of the names of stored files.
 pub(crate) const STORE_PREFIX: &str = "fs/";
 
 impl StoreId {
@@ -42,7 +42,7 @@ pub(crate) enum SegmentRecord {
     Inline(Vec<u8>),
     /// The first `len_bytes` bytes of a table.
     Table { store: StoreId, len_bytes: u64 },
-    /// The first `len_bytes` bytes that a log holds; all of them while it grows.
+    /// The first `len_bytes` bytes of a log; without a length all of them, because it still grows.
     Log { store: StoreId, len_bytes: Option<u64> },
 }
 
@@ -87,7 +87,7 @@ pub(crate) enum Change {
     RemoveDir {
         path: String,
     },
-    /// A new empty file; one that was there loses this path.
+    /// A new empty file. An existing file loses this path.
     Create {
         path: String,
         node: NodeId,
@@ -101,12 +101,12 @@ pub(crate) enum Change {
     Unlink {
         path: String,
     },
-    /// An existing file at `to` is replaced, an existing empty directory by a directory.
+    /// Replaces an existing file at `to`, or an existing empty directory by a directory.
     Rename {
         from: String,
         to: String,
     },
-    /// All of the file's content.
+    /// The complete content of the file.
     SetBody {
         node: NodeId,
         mtime_s: u64,
@@ -118,7 +118,7 @@ pub(crate) enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit(pub(crate) String);
 
-/// What a change made unreachable.
+/// Objects that a change made unreachable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
     pub(crate) node: Option<NodeId>,
@@ -146,12 +146,12 @@ impl Tree {
         self.nodes.iter().map(|(&id, node)| (id, node))
     }
 
-    /// How many bytes lie in the tree itself.
+    /// How many bytes of files are stored in the tree itself.
     pub(crate) fn inline_len_bytes(&self) -> u64 {
         self.inline_len_bytes
     }
 
-    /// Everything below directory `path`, with whole paths.
+    /// Everything below the directory `path`, with full paths.
     fn below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a String, &'a Entry)> {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
         self.entries
@@ -185,12 +185,12 @@ impl Tree {
         self.below(path).next().is_none()
     }
 
-    /// How long the longest path below directory `path` is behind it.
+    /// How many bytes the longest path below the directory `path` adds to it.
     pub(crate) fn depth_len_bytes(&self, path: &str) -> usize {
         self.below(path).map(|(key, _)| key.len() - path.len()).max().unwrap_or_default()
     }
 
-    /// Applies `change`, or nothing of it.
+    /// Applies all of `change`, or nothing.
     pub(crate) fn apply(&mut self, change: Change) -> Result<Dropped, Misfit> {
         match change {
             Change::MakeDir { path } => {
@@ -305,7 +305,7 @@ impl Tree {
         Ok(Dropped { node: None, stores })
     }
 
-    /// The changes that make an empty tree into this one.
+    /// The changes that turn an empty tree into this one.
     pub(crate) fn snapshot(&self) -> Vec<Change> {
         let mut seen = std::collections::BTreeSet::new();
         let mut changes = Vec::with_capacity(self.entries.len() * 2);
@@ -329,7 +329,7 @@ impl Tree {
         changes
     }
 
-    /// Whether `path` may be made: free, in a directory (T1).
+    /// Checks that `path` may be created: it is free, and lies in a directory (T1).
     fn need_free(&self, path: &str) -> Result<(), Misfit> {
         if self.entry(path).is_some() {
             return Err(Misfit(format!("{path:?} is made, but exists")));
@@ -344,7 +344,7 @@ impl Tree {
         self.nodes.get_mut(&id).ok_or_else(|| Misfit(format!("file {} does not exist", id.0)))
     }
 
-    /// Walks everything; the first violation as text.
+    /// Checks the whole tree. Returns the first violation as text.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut links: BTreeMap<NodeId, u32> = BTreeMap::new();
         for (path, entry) in &self.entries {

@@ -1,4 +1,4 @@
-//! Writing out: what a file's tail becomes, and making it durable.
+//! Writing out: what a file's tail becomes, and how it is made durable.
 
 use crate::error::FsError;
 use crate::fs::Inner;
@@ -10,19 +10,21 @@ use imbrex_record_log::Encoder;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A log's tail goes to the disk when it is so long: a write that a disk streams, and little to lose.
+/// The length at which a log's tail is written: long enough for the disk to stream, and little to
+/// lose.
 const LOG_PIECE_LEN_BYTES: usize = 256 << 10;
 
-/// The longest record of a log: an append may be longer than a record can be. A reader takes a record into memory.
+/// The longest record of a log. An append may be longer than a record can be, and a reader holds a
+/// whole record in memory.
 pub(crate) const RECORD_LEN_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 1 << 30 };
 
-/// The id of the log in store `store`, on a drive of this format.
+/// The log id of store `store`, on a drive with this format id.
 pub(crate) fn log_id(format_id: u64, store: StoreId) -> u64 {
     format_id.wrapping_add(store.0.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl Inner {
-    /// Appends `data` to the file, in memory unless its tail got long.
+    /// Appends `data` to the file, in memory unless its tail has become long.
     pub(crate) fn append(
         &self,
         node: &Node,
@@ -32,7 +34,7 @@ impl Inner {
         state.check_growth()?;
         let is_long = match &state.tail {
             Tail::Empty => false,
-            // No longer than may be rewritten; what comes behind is appended.
+            // No longer than the limit for rewrites. Later data is appended.
             Tail::Whole(bytes) => (bytes.len() + data.len()) as u64 > REWRITE_LEN_BYTES_MAX,
             Tail::Table(buffer) => buffer.len_bytes() >= SEGMENT_LEN_BYTES_MAX,
             Tail::Log { bytes, .. } => bytes.len() >= LOG_PIECE_LEN_BYTES,
@@ -143,7 +145,7 @@ impl Inner {
         };
         let failed = |source| FsError::Files { what: format!("appending to {path}"), source };
         let segment = Arc::make_mut(segments).last_mut().expect("a log that is open is a segment");
-        // What an append before left, for want of space, goes first and alone.
+        // Data that an earlier append left, for lack of space, goes first and alone.
         while !bytes.is_empty() {
             if *pushed == 0 {
                 for record in bytes.chunks(RECORD_LEN_BYTES_MAX) {
@@ -164,8 +166,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes to a log, once more behind a commit of what was removed if there is no room (V4): how much of a drive a
-    /// log takes that writes little only the file layer knows.
+    /// Writes to a log. If there is no room, commits pending removals and tries once more (V4).
+    /// Only the file layer knows how much of a drive a short write to a log takes.
     fn with_room<T>(
         &self,
         mut write: impl FnMut() -> Result<T, FilesError>,
@@ -193,15 +195,15 @@ impl Inner {
         state.log = Some(OpenLog { writer, encoder: Encoder::new(log_id), is_synced: true });
         state.push_segment(0, Body::Log { store, log_id, reader, damage: None });
         if !self.publish(node, state, None) {
-            // Its file lost its last name meanwhile, and the log with it.
+            // The file lost its last name meanwhile, and the log with it.
             self.journal.lock().drop_store(store);
         }
         Ok(())
     }
 
-    /// Puts the file's segments into the tree; false if it is not there any more.
+    /// Records the file's segments in the tree. Returns false if the file is no longer in it.
     ///
-    /// Cost: a commit now and then (J5).
+    /// Cost: occasionally a commit (J5).
     pub(crate) fn publish(
         &self,
         node: &Node,
@@ -222,13 +224,14 @@ impl Inner {
         let is_due = live.is_commit_due();
         drop(live);
         if is_due {
-            // Nobody asked for it: whoever asks next is told what came of it (J2, J3).
+            // The caller did not ask for this commit. The next caller that does gets its error (J2,
+            // J3).
             let _ = self.journal.commit(seq);
         }
         true
     }
 
-    /// Flushes the file's log, if it has appended since the last time.
+    /// Flushes the file's log, if it has grown since the last flush.
     pub(crate) fn flush_log(&self, node: &Node) -> Result<(), FsError> {
         let (path, writer, end_blocks) = {
             let mut state = node.state.lock();
@@ -259,19 +262,19 @@ impl Inner {
         self.journal.commit(node.seq.load(Ordering::Acquire))
     }
 
-    /// Ends the open log, whose length is then known.
+    /// Ends the open log, which fixes its length.
     pub(crate) fn end_log(&self, node: &Node, state: &mut NodeState) -> Result<(), FsError> {
         let Some(log) = &state.log else { return Ok(()) };
         let failed = |source| FsError::Files { what: format!("closing {}", state.path), source };
-        // First, so that whichever commit takes the length flushes the bytes before it (V2). What
-        // cannot be ended stays open: what of it is durable is unknown.
+        // First, so that any commit that records the length flushes the bytes before it (V2). A log
+        // that cannot be ended stays open, because it is unknown what of it is durable.
         log.writer.finish().map_err(failed)?;
         state.log = None;
         self.publish(node, state, None);
         Ok(())
     }
 
-    /// Takes all of the file into memory, to be rewritten as `len_bytes` bytes.
+    /// Reads the whole file into memory, to be rewritten as `len_bytes` bytes.
     pub(crate) fn take_whole(&self, state: &mut NodeState, len_bytes: u64) -> Result<(), FsError> {
         state.check_growth()?;
         check_rewrite(&state.path, len_bytes.max(state.len_bytes()))?;

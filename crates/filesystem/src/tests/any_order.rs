@@ -1,4 +1,4 @@
-//! A log that threads write at places of their own, and its power cuts.
+//! A log that several threads write at their own offsets, and its power cuts.
 
 use super::stage::{
     Stage, content, conventional, interlaced, large, log, read_all, shingled, zoned,
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// The ranges of a log of about `len_bytes`, as counters give them out: headers of 7 bytes and payloads.
+/// The ranges of a log of about `len_bytes`, as a counter hands them out: headers of 7 bytes and
+/// payloads.
 fn ranges(prng: &mut Prng, len_bytes: usize) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut at = 0;
@@ -36,7 +37,7 @@ fn any_order_makes_the_same_file() {
         let mut prng = Prng::new(seed as u64).derive("any order");
         let mut ranges = ranges(&mut prng, 300_000);
         let bytes = content(1, ranges.last().unwrap().end);
-        // As threads do it: nobody is far ahead.
+        // As threads do it: no range is far ahead.
         for at in 0..ranges.len() {
             let with = (at + prng.below(12) as usize).min(ranges.len() - 1);
             ranges.swap(at, with);
@@ -47,7 +48,7 @@ fn any_order_makes_the_same_file() {
             let end = writer.len_bytes() as usize;
             let is_hole = ranges[index + 1..].iter().any(|late| late.start == end);
             assert!(is_hole || end == bytes.len(), "the file ends where a hole begins");
-            // Alone, a sync must not meet a hole: nobody would fill it.
+            // With a single thread, a sync must not meet a hole: no other thread would fill it.
             let reach = ranges[..=index].iter().map(|range| range.end).max();
             if reach == Some(end) {
                 writer.sync().unwrap();
@@ -82,10 +83,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     fs.sync_all().unwrap();
     writer.fill_at(3, b"de").unwrap();
     assert_eq!(read_all(&fs, "/log").unwrap(), b"abcdef");
-    // Closing, nobody will come any more: zeros, as in POSIX.
+    // On close no more writes can come: zeros, as in POSIX.
     writer.close().unwrap();
     assert_eq!(read_all(&fs, "/log").unwrap(), b"abcdef\0hij");
-    // Bytes that others appended are the file's; pieces in their place are not.
+    // Bytes that others appended belong to the file; pieces in their place do not.
     let writer = fs.append_to("/log").unwrap();
     writer.fill_at(12, b"mnop").unwrap();
     writer.append(b"kl.n").unwrap();
@@ -93,8 +94,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(read_all(&fs, "/log").unwrap(), b"abcdef\0hijkl.nop");
 }
 
-/// A record too far behind a hole was refused, and nobody wrote it later: once those before it were there, every sync
-/// waited for it for ever.
+/// Once, a record too far behind a hole was refused and never written later. After the records
+/// before it were there, every sync waited for it forever.
 #[test]
 fn what_is_too_far_is_a_hole_for_good() {
     let stage = conventional();
@@ -110,7 +111,7 @@ fn what_is_too_far_is_a_hole_for_good() {
             let error = waiting.join().unwrap();
             assert!(matches!(error, FsError::Lost { .. }), "{error}");
         });
-        // Those before it go on, and then somebody behind it.
+        // A write before the hole, one behind it, and a sync.
         for refused in [writer.fill_at(3, b"de"), writer.fill_at(9, b"j"), writer.sync()] {
             let error = refused.unwrap_err();
             assert!(matches!(error, FsError::Lost { .. }), "{error}");
@@ -140,8 +141,8 @@ fn a_hole_that_cannot_be_filled_ends_every_wait() {
     assert!(writer.close().is_err());
 }
 
-/// Threads that take ranges from a counter, write them and sync now and then, until the power goes or
-/// the log is full; returns how much had been made durable, by their word.
+/// Threads take ranges from a counter, write them and sync now and then, until the power fails or
+/// the log is full. Returns how much they reported as durable.
 fn write_by_threads(fs: &FileSystem, bytes: &[u8]) -> u64 {
     let Ok(writer) = fs.create("/log", log()) else { return 0 };
     let (next, durable) = (AtomicU64::new(0), Mutex::new(0u64));
@@ -191,7 +192,7 @@ fn cut_under_threads(make: fn() -> Stage, cut: u64, bytes: &[u8]) {
     assert!(bytes.starts_with(&found), "cut {cut}: a hole, or foreign bytes");
 }
 
-/// What was synced is there, and everything below it: there is no hole to stop a reader.
+/// All synced data is there, and everything below it: no hole stops a reader.
 #[test]
 fn threads_write_and_the_power_goes() {
     let bytes = content(5, 200_000);
@@ -211,7 +212,8 @@ fn threads_write_a_log_together() {
     assert!(bytes.starts_with(&found));
 }
 
-/// A hole that an append filled, a write at a place or another writer, stayed one, and a sync waited for ever.
+/// Once, a hole that an append, a write at a position or another writer had filled stayed a hole,
+/// and a sync waited forever.
 #[test]
 #[expect(
     clippy::disallowed_methods,
@@ -257,7 +259,7 @@ fn a_writer_answers_for_its_own_pieces() {
     another.fill_at(8, b"i").unwrap();
     let twice = another.fill_at(4, b"xy").unwrap_err();
     assert!(matches!(twice, FsError::WrittenTwice { .. }), "{twice}");
-    // Who has none waits for none, and fills none.
+    // A writer without pieces waits for none and fills none.
     let third = fs.append_to("/log").unwrap();
     third.sync().unwrap();
     third.close().unwrap();

@@ -1,4 +1,4 @@
-//! What each call does, without accidents.
+//! What each call does, without faults.
 
 use super::stage::{
     NOW_S, Stage, content, conventional, interlaced, large, log, metadata, other, read_all,
@@ -102,7 +102,7 @@ fn a_file_read_from_front_to_back_is_read_ahead() {
         let offset = (index * out.len()) as u64;
         let got = reader.read_at(offset, &mut out).unwrap();
         assert_eq!(&out[..got], expected);
-        // Somebody else looks up a key meanwhile.
+        // Another reader looks up a key in between.
         let elsewhere = (index * 777_777) % (1 << 19);
         reader.read_at(elsewhere as u64, &mut out[..100]).unwrap();
         assert_eq!(out[..100], bytes[elsewhere..elsewhere + 100]);
@@ -110,7 +110,7 @@ fn a_file_read_from_front_to_back_is_read_ahead() {
     let strays = bytes.len().div_ceil(out.len()) as u64;
     let reads = stage.disk.counters().reads - before;
     assert!(reads <= strays + 9, "{reads} reads for {strays} strays and 8 times 128 KiB");
-    // What is cut off and written anew is not what was read ahead.
+    // After a cut and a rewrite, the data is not what was read ahead.
     let writer = fs.append_to("/t").unwrap();
     reader.read_at(0, &mut out).unwrap();
     writer.truncate(2_000).unwrap();
@@ -120,8 +120,8 @@ fn a_file_read_from_front_to_back_is_read_ahead() {
     assert_eq!(out[..got], [&bytes[..2_000], &content(5, 3_000)[..got - 2_000]].concat());
 }
 
-/// Each open table once kept a buffer as long as its longest read, which is that of its end: tables by the
-/// thousand kept gigabytes.
+/// Once, each open table kept a buffer as long as its longest read, which is that of its end.
+/// Thousands of tables kept gigabytes.
 #[test]
 fn tables_by_the_thousand_keep_no_memory_of_a_long_read() {
     let stage = large();
@@ -138,8 +138,8 @@ fn tables_by_the_thousand_keep_no_memory_of_a_long_read() {
     assert!(kept_bytes < 1 << 20, "{kept_bytes} bytes");
 }
 
-/// Once its first pieces were stored, for their length, a file of no known kind went on as a log, which is read
-/// from its beginning for every read that goes back.
+/// Once, a file of unknown kind whose first pieces were stored for their length continued as a log.
+/// A log is read from its beginning for every read that goes back.
 #[test]
 fn a_long_file_of_no_known_kind_is_a_table_until_it_is_synced() {
     let stage = conventional();
@@ -150,7 +150,7 @@ fn a_long_file_of_no_known_kind_is_a_table_until_it_is_synced() {
     writer.sync().unwrap();
     let kinds = || fs.files().list("").into_iter().map(|info| info.kind).collect::<Vec<_>>();
     assert_eq!(kinds(), [FileKind::Other; 3]);
-    // Now it is none.
+    // Now it is a log.
     writer.append(&bytes[..9_000]).unwrap();
     writer.sync().unwrap();
     assert_eq!(kinds()[3..], [FileKind::Log]);
@@ -159,7 +159,7 @@ fn a_long_file_of_no_known_kind_is_a_table_until_it_is_synced() {
     assert_eq!(read_all(&fs, "/backup").unwrap(), [&bytes[..], &bytes[..9_000]].concat());
 }
 
-/// What the adapters count on: a level told before the first append is that of every piece.
+/// The adapters rely on this: a level set before the first append applies to every piece.
 #[test]
 fn each_piece_of_a_long_table_is_of_the_level_that_was_told_first() {
     let stage = zoned();
@@ -191,7 +191,7 @@ fn a_read_at_or_behind_the_end_says_end() {
         }
         assert_eq!(reader.read_at(30_000, &mut out).unwrap(), 500);
         assert_eq!(reader.read_at(30_000, &mut []).unwrap(), 0);
-        // What was the end lies behind it after a cut, and after all was taken into memory.
+        // The old end lies behind the file after a cut, and after all data was read into memory.
         writer.sync().unwrap();
         assert_eq!(reader.read_at(0, &mut out).unwrap(), 30_500);
         writer.truncate(20_000).unwrap();
@@ -204,8 +204,8 @@ fn a_read_at_or_behind_the_end_says_end() {
     }
 }
 
-/// A log that had been appended to for a week was a week old, and after a crash so it stayed: databases delete logs by
-/// their age.
+/// Once, a log that had been appended to for a week was a week old, and stayed so after a crash.
+/// Databases delete logs by age.
 #[test]
 fn a_log_is_as_old_as_what_was_appended_last() {
     static NOW: AtomicU64 = AtomicU64::new(NOW_S);
@@ -226,7 +226,7 @@ fn a_log_is_as_old_as_what_was_appended_last() {
     stage.disk.cut_power();
     drop((writer, fs));
     stage.power_cycle(1);
-    // When that was nobody has written down: not after it was found.
+    // The true time was not recorded; it is not after the time of opening.
     let found_s = pass_day();
     let fs = open();
     assert_eq!(fs.metadata("/wal").unwrap().mtime_s, found_s);
@@ -376,7 +376,7 @@ fn truncating_and_writing_anywhere() {
     }
 }
 
-/// An append behind a cut was refused once the file was as long as may be rewritten.
+/// Once, an append after a cut was refused if the file was as long as the limit for rewrites.
 #[test]
 fn what_was_cut_grows_as_any_file() {
     for hints in [log(), table(1), other()] {
@@ -394,8 +394,8 @@ fn what_was_cut_grows_as_any_file() {
     }
 }
 
-/// Each sync of everything, and each opening to append, gave a closed log an empty one more, which took a zone and was
-/// ended by nobody.
+/// Once, each sync of everything, and each opening to append, added an empty log to a closed log.
+/// It took a zone and was never ended.
 #[test]
 fn a_closed_log_is_left_alone() {
     for stage in [zoned(), conventional(), shingled(), interlaced()] {
@@ -450,7 +450,7 @@ fn a_full_drive_says_so_and_removals_make_room() {
         assert!(full_at > 8, "{full_at}");
         assert!(matches!(read_all(&fs, &format!("/{full_at}")), Err(FsError::Lost { .. })));
         (0..=full_at).for_each(|index| fs.unlink(&format!("/{index}")).unwrap());
-        // Nobody made the removals durable: the next write does.
+        // The removals were never made durable; the next write commits them.
         (0..full_at - 2).for_each(|index| fill(index).unwrap());
         assert_eq!(read_all(&fs, "/0").unwrap(), bytes);
     }
@@ -521,7 +521,7 @@ fn a_table_is_cut_into_pieces_and_threads_share_a_file_system() {
     stage.assert_sound();
 }
 
-/// Moved into one another, directories once made keys whose length no record can hold.
+/// Directories moved into one another once made keys too long for a record.
 #[test]
 fn a_directory_is_not_moved_to_where_a_path_would_be_too_long() {
     let stage = large();
@@ -532,7 +532,7 @@ fn a_directory_is_not_moved_to_where_a_path_would_be_too_long() {
     let deep = format!("/top/{}", name('b'));
     fs.make_dirs(&deep).unwrap();
     write(&fs, &format!("{deep}/f"), other(), b"deep");
-    // As long as a path may be: 4,096 bytes without the first `/`.
+    // The longest possible path: 4,096 bytes without the first `/`.
     let fits = 4096 - (long.len() - 1) - "/".len() - format!("/{}/f", name('b')).len();
     let to = format!("{long}/{}", "t".repeat(fits));
     let refused = fs.rename("/top", &format!("{to}t")).unwrap_err();
@@ -541,7 +541,7 @@ fn a_directory_is_not_moved_to_where_a_path_would_be_too_long() {
     fs.rename("/top", &to).unwrap();
     let fs = reopened(&stage, fs);
     assert_eq!(read_all(&fs, &format!("{to}/{}/f", name('b'))).unwrap(), b"deep");
-    // Shorter is always good.
+    // A shorter path is always accepted.
     fs.rename(&to, "/top").unwrap();
     assert_eq!(read_all(&fs, &format!("{deep}/f")).unwrap(), b"deep");
 }
@@ -573,7 +573,7 @@ fn a_file_takes_no_more_pieces_than_a_record_can_count() {
         assert_eq!(read_all(&fs, "/full").unwrap(), [7; 65_535]);
         assert!(fs.files().list("").is_empty(), "nothing was stored");
     }
-    // Written anew it is one piece.
+    // After a rewrite it is one piece.
     let fs = stage.open().unwrap();
     let writer = fs.append_to("/full").unwrap();
     writer.write_at(0, &[9]).unwrap();
@@ -583,8 +583,9 @@ fn a_file_takes_no_more_pieces_than_a_record_can_count() {
     assert_eq!(fs.metadata("/full").unwrap().len_bytes, 65_535 + 9_000);
 }
 
-/// So many removals are made durable that nobody asked for; where the catalog has no room for what is pending with them,
-/// the removal that was one too many, and each rename after it, was said not to have happened.
+/// After enough removals a commit runs by itself. If the catalog had no room for that commit, the
+/// removal that triggered it, and each rename after it, once reported failure although it had
+/// happened.
 #[test]
 fn a_removal_that_has_happened_is_not_refused_for_want_of_space() {
     let stage = conventional();
@@ -596,7 +597,7 @@ fn a_removal_that_has_happened_is_not_refused_for_want_of_space() {
         writer.close().unwrap();
     }
     fs.sync_names().unwrap();
-    // Pending: more than the catalog can take.
+    // Pending changes: more than the catalog can take.
     let long = |index: usize| format!("/{index}{}", "n".repeat(200));
     write(&fs, "/kept", other(), b"kept");
     (0..600).for_each(|index| fs.link("/kept", &format!("/k{index}")).unwrap());
@@ -617,7 +618,7 @@ fn a_removal_that_has_happened_is_not_refused_for_want_of_space() {
     stage.assert_sound();
 }
 
-/// One of 4 GiB is longer than a record of a log can be, and the next sync panicked.
+/// One append of 4 GiB is longer than a record of a log can be. The next sync once panicked.
 #[test]
 fn a_long_append_to_a_log_is_several_records() {
     let stage = conventional();

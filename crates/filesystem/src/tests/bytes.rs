@@ -66,7 +66,7 @@ fn damage_is_an_error_and_never_a_panic() {
     newer[4] = 2;
     assert_eq!(decode(&newer), Err(Malformed::Version { got: 2 }));
     assert_eq!(decode(b"IXVE"), Err(Malformed::Foreign));
-    // With the checksum mended, so that the decoder of changes meets garbage too.
+    // With a repaired checksum, so that the decoder of changes sees garbage too.
     let mut prng = Prng::new(3);
     for _ in 0..20_000 {
         let mut damaged = bytes.clone();

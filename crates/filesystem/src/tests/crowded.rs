@@ -1,4 +1,4 @@
-//! A catalog that names have filled: what opens a database, and what empties it, goes on.
+//! A catalog filled with names: operations that open and empty a database still work.
 
 use super::stage::{content, conventional, log, metadata, other, read_all, table, zoned};
 use crate::{FileSystem, FsError};
@@ -29,7 +29,8 @@ fn open_database(fs: &FileSystem, round: usize) -> Result<(), FsError> {
     fs.sync_names()
 }
 
-/// No database could be opened to be written once its names had filled five eighths, and none be emptied.
+/// Once, no database could be opened for writing or emptied after its names had filled five eighths
+/// of the catalog.
 #[test]
 fn a_database_that_has_filled_the_catalog_is_opened_and_emptied() {
     for stage in [conventional(), zoned()] {

@@ -1,4 +1,4 @@
-//! The plug is pulled at every device event of a story, and again in what follows the recovery.
+//! The power fails at every device event of a story, and again during the recovery that follows.
 
 use super::stage::{
     Stage, conventional, interlaced, log, metadata, other, read_all, shingled, table, zoned,
@@ -67,7 +67,7 @@ fn database() -> Vec<Step> {
     ]
 }
 
-/// Plays until a step fails; what may be on the drive then.
+/// Plays until a step fails. Returns the states that the drive may be in then.
 fn play(fs: &FileSystem, story: &[Step]) -> (Model, bool) {
     let (mut model, mut player) = (Model::default(), Player::new(fs));
     for step in story {
@@ -111,7 +111,7 @@ fn cut_everywhere(make: &dyn Fn() -> Stage, story: &[Step], what: &str, step_by:
         drop(fs);
         stage.power_cycle(cut);
         let fs = recovered(&stage, &model, &what);
-        // What recovery makes durable is cut too.
+        // The writes of the recovery are cut too.
         cut_at(&stage, cut % 5);
         let late = fs.create("/late", log()).and_then(|writer| {
             writer.append(b"late")?;
@@ -166,16 +166,16 @@ fn random_stories() {
     }
 }
 
-/// A log was created, which is durable by itself, and then the power went before the first record of
-/// the tree: the drive was taken for another store's, because it held files and no tree.
+/// Once, a log was created, which is durable by itself, and the power failed before the first
+/// record of the tree. The drive held files and no tree, so it was taken for another store's.
 #[test]
 fn a_log_before_the_first_commit() {
     let story = [Step::Create("/a", log()), Step::Append("/a", 300_000), Step::Sync("/a")];
     cut_everywhere(&conventional, &story, "the first log", 1);
 }
 
-/// A file lost its name, got more bytes and was synced, which made neither the removal durable nor the bytes: after a
-/// power cut it was there, shorter than it had been when it was synced.
+/// Once, a file lost its name, grew and was synced, which made neither the removal nor the bytes
+/// durable. After a power cut it existed, shorter than at the sync.
 #[test]
 fn a_removed_file_that_is_synced_is_not_found_shorter() {
     for hints in [log(), table(1), other()] {
@@ -194,7 +194,8 @@ fn a_removed_file_that_is_synced_is_not_found_shorter() {
     }
 }
 
-/// A sync of a file makes its path durable, and did nothing where only a directory above it had got another name.
+/// A sync of a file makes its path durable. Once, it did nothing if only a parent directory had
+/// been renamed.
 #[test]
 fn a_sync_of_a_file_makes_the_new_name_of_its_directory_durable() {
     for hints in [log(), table(1), other()] {

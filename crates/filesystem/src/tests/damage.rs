@@ -1,4 +1,4 @@
-//! Logs that cannot be read to their end: named at each opening, never made shorter in silence.
+//! Logs that cannot be read to their end: reported at each opening, never shortened silently.
 
 use super::stage::{NOW_S, Stage, content, conventional, log, read_all, zoned};
 use crate::format::{RecordKind, encode};
@@ -9,7 +9,7 @@ use imbrex_disk_sim::{FailAt, FaultPlan, ZoneFailure};
 use imbrex_files::{AppRecord, Commit, Files, Hints};
 use std::sync::Arc;
 
-/// Three synced frames, another log, the power gone, and where on the disk the first log begins.
+/// Three synced frames, another log, a power cut. Returns where on the disk the first log begins.
 fn open_log(stage: &Stage) -> (Vec<u8>, Lba) {
     let fs = stage.open().unwrap();
     let bytes = content(1, 30_000);
@@ -29,7 +29,7 @@ fn open_log(stage: &Stage) -> (Vec<u8>, Lba) {
     (bytes, info.extents[0].start)
 }
 
-/// Reads as a database does, in pieces until nothing comes any more.
+/// Reads like a database: piece by piece until nothing more comes.
 fn read_to_end(fs: &FileSystem, path: &str) -> (Vec<u8>, Result<(), FsError>) {
     let (reader, mut bytes) = (fs.open_read(path).unwrap(), Vec::new());
     loop {
@@ -50,7 +50,8 @@ fn assert_damaged<T>(result: Result<T, FsError>, at: u64) {
     }
 }
 
-/// Damage was told in one session; the first commit made it a sound, shorter file.
+/// Once, damage was reported in one session, and the first commit turned the log into a sound,
+/// shorter file.
 #[test]
 fn a_damaged_log_is_damaged_at_each_opening() {
     for stage in [conventional(), zoned()] {
@@ -73,7 +74,7 @@ fn a_damaged_log_is_damaged_at_each_opening() {
             fs.rename("/wal", "/wal").unwrap();
             fs.sync_all().unwrap();
         }
-        // Whoever wants no more than what is there may say so.
+        // A caller that wants only the readable part may truncate the file to it.
         let fs = stage.open().unwrap();
         let writer = fs.append_to("/wal").unwrap();
         writer.truncate(9_000).unwrap();
@@ -91,7 +92,7 @@ fn a_damaged_log_is_damaged_at_each_opening() {
     }
 }
 
-/// One unreadable block kept everything on the drive from being opened.
+/// Once, one unreadable block kept everything on the drive from being opened.
 #[test]
 fn an_unreadable_block_is_damage_of_its_log_alone() {
     for block in [0, 3, 5] {
@@ -115,8 +116,8 @@ fn an_unreadable_block_is_damage_of_its_log_alone() {
     }
 }
 
-/// In the last frame it may be one that was being written when the power went, as where a checksum fails: the log ends
-/// there, and is gone on with.
+/// In the last frame the block may have been under way when the power failed, as with a checksum
+/// that fails. The log ends there, and can be appended to.
 #[test]
 fn an_unreadable_block_in_the_last_frame_is_the_end_of_its_log() {
     for block in [6, 8] {
@@ -134,7 +135,7 @@ fn an_unreadable_block_in_the_last_frame_is_the_end_of_its_log() {
             writer.append(b"more").unwrap();
             writer.sync().unwrap();
             expected.extend_from_slice(b"more");
-            // What was appended behind it is there after the next power cut.
+            // Data appended behind it survives the next power cut.
             stage.disk.cut_power();
             drop((writer, fs));
             stage.power_cycle(round);
@@ -142,7 +143,7 @@ fn an_unreadable_block_in_the_last_frame_is_the_end_of_its_log() {
     }
 }
 
-/// A log owns more blocks than it has written when the power goes.
+/// A log owns more blocks than it has written when the power fails.
 #[test]
 fn an_unreadable_block_behind_a_log_is_no_damage() {
     let stage = conventional();
@@ -153,7 +154,7 @@ fn an_unreadable_block_behind_a_log_is_no_damage() {
     end.unwrap();
 }
 
-/// The same where the power cut a record in two: its log was damaged for good.
+/// The same where the power cut tore a record in two: once, its log stayed damaged for good.
 #[test]
 fn an_unreadable_block_far_behind_a_torn_record_is_no_damage() {
     for seed in 0..16 {
@@ -183,7 +184,7 @@ fn an_unreadable_block_far_behind_a_torn_record_is_no_damage() {
     }
 }
 
-/// A drive that fails is no damage of a file.
+/// A failing drive does not make a file damaged.
 #[test]
 fn a_drive_that_fails_is_not_opened() {
     let stage = conventional();
@@ -195,8 +196,8 @@ fn a_drive_that_fails_is_not_opened() {
     assert!(matches!(opened, Err(FsError::Files { .. })), "{opened:?}");
 }
 
-/// One zone that the drive gave up, under a log that was open when the power went, kept everything on the drive from
-/// being opened.
+/// Once, one zone that the drive had given up, under a log that was open at the power cut, kept
+/// everything on the drive from being opened.
 #[test]
 fn a_zone_that_went_offline_is_damage_of_its_logs_alone() {
     let stage = zoned();
@@ -225,7 +226,7 @@ fn a_zone_that_went_offline_is_damage_of_its_logs_alone() {
     assert_eq!(read_all(&fs, "/other").unwrap(), bytes);
 }
 
-/// It said that the drive had failed.
+/// Once, the error said that the drive had failed.
 #[test]
 fn a_log_of_known_length_in_a_zone_that_went_offline_is_damaged() {
     let stage = zoned();
@@ -242,7 +243,8 @@ fn a_log_of_known_length_in_a_zone_that_went_offline_is_damaged() {
     assert_damaged(read_to_end(&stage.open().unwrap(), "/wal").1, 0);
 }
 
-/// Adds to the tree on the drive that `/wal`, which has the first of `stores`, consists of logs of such lengths.
+/// Appends a record to the tree on the drive: `/wal`, which has the first of `stores`, consists of
+/// logs of these lengths.
 fn claim_lens(stage: &Stage, node: NodeId, stores: &[StoreId], lens: &[u64]) {
     let log = |(&store, &len_bytes)| SegmentRecord::Log { store, len_bytes: Some(len_bytes) };
     let segments = stores.iter().zip(lens).map(log).collect();
@@ -254,7 +256,8 @@ fn claim_lens(stage: &Stage, node: NodeId, stores: &[StoreId], lens: &[u64]) {
     stage.files().commit(Commit { app, ..Commit::default() }).unwrap();
 }
 
-/// Three logs on a drive; the file number of `/wal`, and the stores of `/wal` and `/second`.
+/// Puts three logs on a drive. Returns the file number of `/wal`, and the stores of `/wal` and
+/// `/second`.
 fn three_logs(stage: &Stage, bytes: &[u8]) -> (NodeId, [StoreId; 2]) {
     let fs = stage.open().unwrap();
     for path in ["/wal", "/second", "/other"] {
@@ -268,7 +271,7 @@ fn three_logs(stage: &Stage, bytes: &[u8]) -> (NodeId, [StoreId; 2]) {
     (NodeId(reader("/wal").unique_id()), [store("/wal"), store("/second")])
 }
 
-/// Lengths in the tree were believed, and what was added to them overflowed.
+/// Once, lengths in the tree were trusted, and additions to them overflowed.
 #[test]
 fn a_log_that_holds_less_than_the_tree_says_is_damaged() {
     let bytes = content(1, 30_000);
@@ -283,7 +286,7 @@ fn a_log_that_holds_less_than_the_tree_says_is_damaged() {
         assert_damaged(end, 30_000);
         assert_damaged(fs.append_to("/wal").unwrap().append(b"more"), len_bytes);
         assert_eq!(read_all(&fs, "/other").unwrap(), bytes);
-        // Whoever wants no more than what is there may say so.
+        // A caller that wants only the readable part may truncate the file to it.
         fs.append_to("/wal").unwrap().truncate(30_000).unwrap();
         fs.sync_all().unwrap();
         drop(fs);

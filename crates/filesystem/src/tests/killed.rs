@@ -1,5 +1,5 @@
-//! A process dies, and the power goes only later: what the next process found may not have been flushed, and
-//! what it wrote down about it counts on it.
+//! A process dies, and the power fails only later. The next process may have found data that was
+//! never flushed, and its own records depend on that data.
 
 use super::stage::{
     Stage, content, conventional, interlaced, log, read_all, shingled, table, zoned,
@@ -10,7 +10,7 @@ use imbrex_disk_sim::FaultPlan;
 /// Each kind of drive.
 const DRIVES: [fn() -> Stage; 4] = [conventional, zoned, shingled, interlaced];
 
-/// A process that syncs a log, appends more and is killed: the drive's cache stays.
+/// A process that syncs a log, appends more and is killed. The drive's cache survives.
 fn killed(stage: &Stage, bytes: &[u8], synced_len: usize) {
     let fs = stage.open().unwrap();
     let writer = fs.create("/wal", log()).unwrap();
@@ -22,8 +22,8 @@ fn killed(stage: &Stage, bytes: &[u8], synced_len: usize) {
     std::mem::forget(fs);
 }
 
-/// The length that an opening finds and its first commit records is that of frames which nobody flushed: they
-/// must be on the platter before that record is.
+/// An opening finds a length, and its first commit records it. The frames of that length were never
+/// flushed, so they must reach the platter before the record does.
 #[test]
 fn a_length_found_after_a_kill_survives_a_power_cut() {
     let bytes = content(1, 600_000);
@@ -53,7 +53,8 @@ fn a_length_found_after_a_kill_survives_a_power_cut() {
     }
 }
 
-/// A sync of a log that was found, and had got no byte since, did nothing, as if somebody had flushed what was found.
+/// Once, a sync of a log that was found, and had not grown since, did nothing, as if the data found
+/// had been flushed.
 #[test]
 fn a_log_found_after_a_kill_is_durable_once_it_is_synced() {
     let bytes = content(1, 600_000);
@@ -73,7 +74,7 @@ fn a_log_found_after_a_kill_is_durable_once_it_is_synced() {
     }
 }
 
-/// The same of a commit: nothing was pending after the opening, and so nothing was flushed.
+/// The same for a commit: nothing was pending after the opening, so nothing was flushed.
 #[test]
 fn a_name_found_after_a_kill_is_durable_once_names_are_synced() {
     for (index, make) in DRIVES.into_iter().enumerate() {
@@ -107,8 +108,9 @@ fn a_name_found_after_a_kill_is_durable_once_names_are_synced() {
     }
 }
 
-/// A process was killed while it waited for a removal to be flushed. The next one found the file gone and gave its
-/// room to others; the power cut lost the removal alone, and the file was there without its bytes.
+/// Once, a process was killed while it waited for the flush of a removal. The next process found
+/// the file gone and reused its space. A power cut then lost only the removal, and the file came
+/// back without its bytes.
 #[test]
 fn room_of_a_removal_found_after_a_kill_waits_for_a_flush() {
     let (bytes, others) = (content(1, 200_000), content(2, 300_000));

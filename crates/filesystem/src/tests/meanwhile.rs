@@ -1,4 +1,4 @@
-//! What another thread does between two steps of a call, played by the file layer below.
+//! What another thread does between two steps of a call, simulated by the file layer below.
 
 use super::stage::{NOW_S, Stage, content, conventional, log, read_all, table};
 use crate::{FileSystem, FsOptions, Writer};
@@ -14,7 +14,7 @@ use std::sync::{Arc, mpsc};
 
 type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
-/// What happens once, at its moment.
+/// An action that runs once, at a given moment.
 #[derive(Default)]
 struct Deeds {
     log_created: Deed,
@@ -111,8 +111,8 @@ fn busy(stage: &Stage) -> (FileSystem, Arc<Deeds>) {
     (FileSystem::open(Arc::new(files), options).unwrap(), deeds)
 }
 
-/// The tree once told a log's length before the file layer knew that a flush was owed: a commit in
-/// between made a length durable whose bytes were not.
+/// Once, the tree recorded a log's length before the file layer knew that a flush was due. A commit
+/// in between made a length durable whose bytes were not.
 #[test]
 fn a_log_is_ended_before_its_length_is_told() {
     let bytes = content(1, 30_000);
@@ -138,7 +138,7 @@ fn a_log_is_ended_before_its_length_is_told() {
     }
 }
 
-/// A log begun while its file lost its name was stored until the next opening.
+/// Once, a log begun while its file lost its name stayed stored until the next opening.
 #[test]
 fn a_log_begun_for_a_file_without_a_name_is_removed() {
     let stage = conventional();
@@ -161,8 +161,8 @@ fn a_log_begun_for_a_file_without_a_name_is_removed() {
     stage.assert_sound();
 }
 
-/// A rename that replaces flushed the file that had the name, and then moved another, which had got the name meanwhile:
-/// after a power cut nothing was left of either content.
+/// Once, a rename that replaces flushed the file that had the name, and then moved another, which
+/// had taken the name meanwhile. After a power cut nothing was left of either content.
 #[test]
 fn a_rename_flushes_the_file_that_it_moves() {
     for seed in 0..20 {
@@ -192,8 +192,8 @@ fn a_rename_flushes_the_file_that_it_moves() {
     }
 }
 
-/// A log begun between the look at the catalog's room and the commit took what the commit needed, which poisoned the
-/// file system: it refused everything until it was opened again.
+/// Once, a log begun between the check of the catalog's room and the commit took the space that the
+/// commit needed. That poisoned the file system until it was opened again.
 #[test]
 fn room_that_others_take_before_a_commit_poisons_nothing() {
     for name_len in (100..200).step_by(10) {
@@ -226,7 +226,7 @@ fn room_that_others_take_before_a_commit_poisons_nothing() {
     }
 }
 
-/// Who follows a log that is being written had all of it read again whenever it had grown.
+/// Once, a reader that follows a growing log read it again from the start whenever it had grown.
 #[test]
 fn a_log_that_is_followed_is_not_read_from_its_beginning_each_time() {
     let stage = conventional();
@@ -248,7 +248,8 @@ fn a_log_that_is_followed_is_not_read_from_its_beginning_each_time() {
     assert!(read_blocks <= 3 * rounds, "{read_blocks} blocks read");
 }
 
-/// A table was refused, and its file lost, while the commit was under way that made the room.
+/// Once, a table was refused, and its file lost, while the commit that would have made room was
+/// under way.
 #[test]
 fn a_table_waits_for_the_room_that_a_commit_makes() {
     let stage = conventional();

@@ -1,4 +1,4 @@
-//! What nobody syncs: it is bounded, in memory and by the catalog that is to take it.
+//! Changes that are never synced are bounded, in memory and by the space in the catalog.
 
 use super::stage::{
     Stage, bands, content, conventional, large, log, other, read_all, table, zoned,
@@ -6,7 +6,7 @@ use super::stage::{
 use crate::{FileSystem, FsError};
 use imbrex_disk::Disk;
 
-/// How many writes of the drive `rounds` rounds of `deed` cost, which syncs nothing.
+/// How many writes of the drive `rounds` rounds of `deed`, which never syncs, cost.
 fn writes_of(stage: &Stage, rounds: usize, deed: impl Fn(&FileSystem, usize)) -> u64 {
     let fs = stage.open().unwrap();
     fs.make_dir("/d").unwrap();
@@ -23,7 +23,8 @@ fn write_status(fs: &FileSystem, round: usize) -> Result<(), FsError> {
     writer.close()
 }
 
-/// A program that wrote a small file anew each second, and synced nothing, took 170 MB of memory a day.
+/// Once, a program that rewrote a small file each second, and never synced, took 170 MB of memory a
+/// day.
 #[test]
 fn what_is_pending_is_made_durable_when_it_is_long() {
     type Deed = fn(&FileSystem, usize);
@@ -52,7 +53,7 @@ fn what_is_pending_is_made_durable_when_it_is_long() {
     }
 }
 
-/// The same on a catalog that is shorter than what may be pending elsewhere.
+/// The same on a catalog shorter than the usual bound of pending changes.
 #[test]
 fn a_small_catalog_takes_what_is_pending() {
     for stage in [conventional(), zoned()] {
@@ -64,7 +65,8 @@ fn a_small_catalog_takes_what_is_pending() {
     }
 }
 
-/// A million names were made that the catalog had no room for, and then the next sync failed, whoever asked for it.
+/// Once, a million names were made that did not fit the catalog, and the next sync by any caller
+/// failed.
 #[test]
 fn no_more_names_are_made_than_a_sync_can_make_durable() {
     for stage in [conventional(), zoned()] {
@@ -93,8 +95,8 @@ fn no_more_names_are_made_than_a_sync_can_make_durable() {
     }
 }
 
-/// What was removed was made durable where little is free beside what a log writes; but a log takes all that a zone has
-/// left, and was refused.
+/// Removals are committed if little space is left compared with a log's write. But a log takes all
+/// that is left of a zone, and was once refused.
 #[test]
 fn what_is_removed_is_room_for_a_log() {
     for short in [4, 12, 20, 28] {
@@ -116,7 +118,8 @@ fn what_is_removed_is_room_for_a_log() {
     }
 }
 
-/// Removals stayed pending as long as a table's own length seemed to find room, though it takes a zone.
+/// Once, removals stayed pending while a table's own length seemed to fit, although a table takes a
+/// whole zone.
 #[test]
 fn what_is_removed_is_room_for_a_table_that_takes_a_zone() {
     for zone_count in 40..60 {

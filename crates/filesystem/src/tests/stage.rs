@@ -9,7 +9,7 @@ use imbrex_disk_sim::SimDisk;
 use imbrex_files::{FileKind, FileLayer, FormatOptions, Hints, PlacementKind, PlacementOptions};
 use std::sync::Arc;
 
-/// A drive and the world that it lives in.
+/// A drive and its environment.
 pub(crate) struct Stage {
     pub(crate) disk: Arc<SimDisk>,
     _world: Arc<VirtualWorld>,
@@ -89,7 +89,7 @@ impl Stage {
         self.disk.power_cycle(&mut Prng::new(seed)).unwrap();
     }
 
-    /// Nothing on the drive contradicts anything else.
+    /// Checks that nothing on the drive contradicts anything else.
     pub(crate) fn assert_sound(&self) {
         let report = self.files().check().unwrap();
         assert!(report.findings.is_empty(), "{:#?}", report.findings);

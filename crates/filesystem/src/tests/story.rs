@@ -1,5 +1,5 @@
-//! What a power cut may leave, as a model: every state of the names that there was, and for every file
-//! what was appended and what of it was synced.
+//! A model of what a power cut may leave: every state of the names, and for every file the appended
+//! data and the part that was synced.
 
 use super::stage::{content, log, metadata, other, read_all, table};
 use crate::{FileSystem, FsError, Writer};
@@ -30,9 +30,9 @@ type FileIndex = usize;
 #[derive(Clone, Debug, Default)]
 struct FileModel {
     tag: u64,
-    /// Content as appended so far, and how long it was when the version began.
+    /// The content appended so far, and its length when the version began.
     versions: Vec<(Vec<u8>, usize)>,
-    /// From which state of the names on at least this version and length is there.
+    /// From which state of the names on at least this version and length must exist.
     floors: Vec<(usize, usize, usize)>,
 }
 
@@ -40,7 +40,7 @@ struct FileModel {
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     files: Vec<FileModel>,
-    /// Every state of the names: path -> file, or directory.
+    /// Every state of the names: path to file or directory.
     states: Vec<BTreeMap<String, Option<FileIndex>>>,
     /// The oldest state that may be found.
     oldest: usize,
@@ -48,7 +48,7 @@ pub(crate) struct Model {
     named: BTreeMap<FileIndex, usize>,
 }
 
-/// The file system and what is open on it.
+/// The file system and its open files.
 pub(crate) struct Player<'a> {
     pub(crate) fs: &'a FileSystem,
     writers: BTreeMap<&'static str, (Writer, FileIndex)>,
@@ -72,8 +72,8 @@ impl<'a> Player<'a> {
         Ok((writer, *index))
     }
 
-    /// Plays one step, on the file system and on the model. A step that fails is half done: what it
-    /// may have done already is in the model, what it promised is not.
+    /// Plays one step, on the file system and on the model. A failed step is half done: the model
+    /// includes what it may have done already, but not what it promised.
     pub(crate) fn play(&mut self, step: &Step, model: &mut Model) -> Result<(), FsError> {
         let fs = self.fs;
         match *step {
@@ -115,7 +115,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// The steps that change names alone.
+    /// The steps that change only names.
     fn play_name(&mut self, step: &Step, model: &mut Model) -> Result<(), FsError> {
         let fs = self.fs;
         match *step {
@@ -195,7 +195,7 @@ impl FileModel {
         self.floors.push((state, version, self.versions[version].0.len()));
     }
 
-    /// Why `got` cannot be this file's content while the names are those of `state`.
+    /// Why `got` cannot be this file's content while the names are those of `state`, if it cannot.
     fn check(&self, state: usize, got: &[u8]) -> Result<(), String> {
         let floors = self.floors.iter().filter(|&&(from, ..)| from <= state);
         let (version, len) =
@@ -280,10 +280,10 @@ impl Model {
         }
     }
 
-    /// Which state a drive was found in.
+    /// The state in which a drive was found.
     ///
     /// # Errors
-    /// Why it is none that may be.
+    /// Why it is no allowed state.
     pub(crate) fn recognise(&self, fs: &FileSystem) -> Result<usize, String> {
         let found = walk(fs).map_err(|error| error.to_string())?;
         let mut reasons = Vec::new();
@@ -336,7 +336,7 @@ fn walk(fs: &FileSystem) -> Result<BTreeMap<String, Option<Vec<u8>>>, FsError> {
     Ok(found)
 }
 
-/// A story of `len` steps that a seed chooses.
+/// A story of `len` steps chosen by a seed.
 pub(crate) fn random_story(seed: u64, len: usize) -> Vec<Step> {
     const PATHS: [&str; 6] = ["/a", "/b", "/d/a", "/d/b", "/d/e/a", "/c"];
     let mut prng = Prng::new(seed).derive("story");
@@ -365,7 +365,8 @@ pub(crate) fn random_story(seed: u64, len: usize) -> Vec<Step> {
             Step::Create(path, _) if !exists => there.push(path),
             Step::Link(..) => there.push("/c"),
             Step::Unlink(path) => there.retain(|other| *other != path),
-            // Two names of one file stay as they are in POSIX; the model does not know that.
+            // In POSIX a rename between two names of one file changes nothing. The model does not
+            // cover that.
             Step::Rename(from, to) if from == to || there.contains(&"/c") => continue,
             Step::Rename(from, to) => {
                 there.retain(|other| *other != from && *other != to);
