@@ -1,7 +1,7 @@
-//! One put, told by every layer it passes, down to the zones of the platter.
+//! One put, as every layer it passes sees it, down to the zones of the platter.
 //!
-//! The drive is an emulated one in memory, the time is its own: the output is always the same, and
-//! `journey_of_a_put.txt` beside this file holds it.
+//! The drive is emulated in memory and time is virtual, so the output is always the same.
+//! `journey_of_a_put.txt` next to this file holds it.
 
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{Counters, Disk};
@@ -53,7 +53,7 @@ impl Stage {
         self.db.property("last-sequence").unwrap_or_default()
     }
 
-    /// Does `act` and says what the layers below saw of it.
+    /// Runs `act` and prints what the layers below saw of it.
     fn tell(
         &self,
         title: &str,

@@ -1,1 +1,1 @@
-//! Small programs, one idea each; `cargo run --package imbrex-examples --bin NAME` runs one.
+//! Small programs, one idea each. `cargo run --package imbrex-examples --bin NAME` runs one.

@@ -1,4 +1,4 @@
-//! The functions of a library, and what they allocate.
+//! The functions of a library, and the objects they allocate.
 
 use crate::{EachEntry, ForeignError, ForeignKind};
 use libloading::{Library, Symbol};
@@ -64,21 +64,21 @@ pub(crate) struct Api {
     iter_get_error: IterError,
 }
 
-/// Something that the library made, and how it goes.
+/// An object that the library made, and the function that destroys it.
 #[derive(Debug)]
 pub(crate) struct Handle {
     object: Object,
     destroy: Destroy,
 }
 
-// SAFETY: databases may be used by any thread, all at once, as LevelDB's and RocksDB's headers say; options are
-// only read after they were made; iterators do not leave the call that made them.
+// SAFETY: the headers of LevelDB and RocksDB let any threads share a database. Options are only
+// read once they are made; iterators do not leave the call that made them.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// The `object` that the library was asked to make.
+    /// Wraps the `object` that the library returned.
     fn of(what: &'static str, object: Object, destroy: Destroy) -> Result<Handle, ForeignError> {
         if object.is_null() {
             let reason = "the library made nothing".to_owned();
@@ -96,7 +96,7 @@ impl Drop for Handle {
 }
 
 impl Api {
-    /// The functions of `kind`'s library in `file`, or of the system's.
+    /// The functions of `kind`'s library in `file`, or in the system's library.
     pub(crate) fn load(kind: ForeignKind, file: Option<&Path>) -> Result<Api, ForeignError> {
         let system = kind.library_names();
         let names: Vec<&OsStr> = match file {
@@ -105,8 +105,8 @@ impl Api {
         };
         let mut failure = None;
         for &name in &names {
-            // SAFETY: the libraries asked for run nothing when they are loaded but C++'s constructors of
-            // their globals, which expect nothing of who loads them.
+            // SAFETY: loading these libraries runs only the C++ constructors of their globals,
+            // which require nothing of the process that loads them.
             match unsafe { Library::new(name) } {
                 Ok(library) => return Api::of(kind, library, &name.to_string_lossy()),
                 Err(error) => failure = failure.or(Some(error)),
@@ -166,12 +166,12 @@ impl Api {
                 iter_get_error: find(from, "iter_get_error")?,
             }
         };
-        // It stays loaded (F1).
+        // The library stays loaded (F1).
         std::mem::forget(library);
         Ok(api)
     }
 
-    /// What `call` left as an error, as ours (F2).
+    /// Converts the error that `call` left, if any (F2).
     fn checked<T>(
         &self,
         what: &'static str,
@@ -182,18 +182,18 @@ impl Api {
         if message.is_null() {
             return Ok(result);
         }
-        // SAFETY: an error is a string that ends in a zero, allocated for us.
+        // SAFETY: an error is a string that ends in a zero byte, allocated for us.
         let reason = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
-        // SAFETY: what the library allocated it frees, and nobody has it any more.
+        // SAFETY: the library frees what it allocated, and no other reference is left.
         unsafe { (self.free)(message.cast()) };
         Err(ForeignError::Refused { what, reason })
     }
 
     pub(crate) fn options(&self, write_buffer: Option<usize>) -> Result<Handle, ForeignError> {
-        // SAFETY: it takes nothing, and makes an object of its own.
+        // SAFETY: the call takes nothing, and makes a new object.
         let object = unsafe { (self.options_create)() };
         let options = Handle::of("make options", object, self.options_destroy)?;
-        // SAFETY: the object is options, and lives.
+        // SAFETY: the object is options, and is alive.
         unsafe { (self.options_set_create_if_missing)(options.object, 1) };
         if let Some(len_bytes) = write_buffer {
             // SAFETY: as above.
@@ -203,22 +203,22 @@ impl Api {
     }
 
     pub(crate) fn read_options(&self) -> Result<Handle, ForeignError> {
-        // SAFETY: it takes nothing, and makes an object of its own.
+        // SAFETY: the call takes nothing, and makes a new object.
         let object = unsafe { (self.readoptions_create)() };
         Handle::of("make read options", object, self.readoptions_destroy)
     }
 
     pub(crate) fn write_options(&self, sync: bool) -> Result<Handle, ForeignError> {
-        // SAFETY: it takes nothing, and makes an object of its own.
+        // SAFETY: the call takes nothing, and makes a new object.
         let object = unsafe { (self.writeoptions_create)() };
         let options = Handle::of("make write options", object, self.writeoptions_destroy)?;
-        // SAFETY: the object is write options, and lives.
+        // SAFETY: the object is write options, and is alive.
         unsafe { (self.writeoptions_set_sync)(options.object, c_uchar::from(sync)) };
         Ok(options)
     }
 
     pub(crate) fn open(&self, options: &Handle, name: &CString) -> Result<Handle, ForeignError> {
-        // SAFETY: options and name live during the call, which keeps neither.
+        // SAFETY: options and name are alive during the call, which keeps neither.
         let open = |error| unsafe { (self.open)(options.object, name.as_ptr(), error) };
         let object = self.checked("open", open)?;
         Handle::of("open", object, self.close)
@@ -232,7 +232,8 @@ impl Api {
         value: &[u8],
     ) -> Result<(), ForeignError> {
         let (k, v) = (key.as_ptr().cast(), value.as_ptr().cast());
-        // SAFETY: handles live, the lengths are those of the slices, and the call keeps neither.
+        // SAFETY: handles are alive, the lengths are those of the slices, and the call keeps
+        // neither.
         self.checked("put", |error| unsafe {
             (self.put)(db.object, options.object, k, key.len(), v, value.len(), error);
         })
@@ -258,7 +259,7 @@ impl Api {
     ) -> Result<Option<Vec<u8>>, ForeignError> {
         let mut len = 0;
         let k = key.as_ptr().cast();
-        // SAFETY: as for `put`; `len` is ours to be written to.
+        // SAFETY: as for `put`; `len` is our own variable.
         let value = self.checked("get", |error| unsafe {
             (self.get)(db.object, options.object, k, key.len(), &mut len, error)
         })?;
@@ -267,7 +268,7 @@ impl Api {
         }
         // SAFETY: a value that is not null has `len` bytes, allocated for us.
         let copy = unsafe { bytes(value, len) }.to_vec();
-        // SAFETY: what the library allocated it frees, and nobody has it any more.
+        // SAFETY: the library frees what it allocated, and no other reference is left.
         unsafe { (self.free)(value.cast()) };
         Ok(Some(copy))
     }
@@ -279,16 +280,17 @@ impl Api {
         start: &[u8],
         each: &mut EachEntry<'_>,
     ) -> Result<(), ForeignError> {
-        // SAFETY: both live, and live longer than the iterator.
+        // SAFETY: both are alive, and outlive the iterator.
         let object = unsafe { (self.create_iterator)(db.object, options.object) };
         let iter = Handle::of("scan", object, self.iter_destroy)?;
-        // SAFETY: the iterator lives, and the call keeps no key.
+        // SAFETY: the iterator is alive, and the call keeps no key.
         unsafe { (self.iter_seek)(iter.object, start.as_ptr().cast(), start.len()) };
-        // SAFETY: the iterator lives.
+        // SAFETY: the iterator is alive.
         while unsafe { (self.iter_valid)(iter.object) } != 0 {
             let part = |of: IterPart| {
                 let mut len = 0;
-                // SAFETY: the iterator is valid, and lends the bytes until it is moved, which is after `each`.
+                // SAFETY: the iterator is valid, and lends the bytes until it moves, which is after
+                // `each`.
                 unsafe { bytes(of(iter.object, &mut len), len) }
             };
             if each(part(self.iter_key), part(self.iter_value)).is_break() {
@@ -297,15 +299,16 @@ impl Api {
             // SAFETY: the iterator is valid.
             unsafe { (self.iter_next)(iter.object) };
         }
-        // SAFETY: the iterator lives.
+        // SAFETY: the iterator is alive.
         self.checked("scan", |error| unsafe { (self.iter_get_error)(iter.object, error) })
     }
 }
 
-/// The `len` bytes at `start`; none where that is null, as some have it for nothing.
+/// The `len` bytes at `start`. Empty if `start` is null, which some versions return for an empty
+/// value.
 ///
 /// # Safety
-/// So many bytes are there, and stay for as long as the slice is used.
+/// `len` bytes are at `start` and stay there while the slice is used.
 unsafe fn bytes<'a>(start: *const c_char, len: usize) -> &'a [u8] {
     match start.is_null() {
         true => &[],

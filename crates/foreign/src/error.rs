@@ -1,17 +1,17 @@
-//! Errors: the library is not there, is another one, or refuses.
+//! Errors: the library is missing, is another library, or refuses a call.
 
-/// Why a database of others does not do what it was asked.
+/// Why a foreign database did not serve a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForeignError {
     /// The library cannot be loaded.
     #[error("{library} cannot be loaded: {reason}; install {package}, or name the library's file")]
     NoLibrary {
-        /// What was looked for.
+        /// The file that was looked for.
         library: String,
-        /// Debian's package.
+        /// Debian's package for it.
         package: &'static str,
-        /// What the loader says.
+        /// The loader's message.
         reason: String,
     },
     /// The library lacks a function.
@@ -19,17 +19,17 @@ pub enum ForeignError {
     OtherLibrary {
         /// The library.
         library: String,
-        /// What it should have.
+        /// The missing function.
         function: String,
-        /// Whose library it should be.
+        /// The expected library.
         kind: &'static str,
     },
     /// The library refused.
     #[error("cannot {what}: {reason}")]
     Refused {
-        /// What was asked.
+        /// The refused call.
         what: &'static str,
-        /// What the library says.
+        /// The library's message.
         reason: String,
     },
 }

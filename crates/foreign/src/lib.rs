@@ -1,20 +1,24 @@
-//! RocksDB and LevelDB in process, by the C API of the system's own libraries: for measuring beside them.
+//! RocksDB and LevelDB in process, through the C API of the system's own libraries: rivals to
+//! measure against.
 //!
 //! ```text
 //!   ForeignDb::open --> Library: dlopen, then the functions by name, `rocksdb_` or `leveldb_` before each
 //!       get, put, delete, scan --> the library; what it allocates is given back to it
 //! ```
 //!
-//! RocksDB's C API began as LevelDB's: what is used here has the same signatures in both, in all their versions. So one
-//! binding serves both, nothing of theirs is compiled, and who does not measure them needs neither.
+//! RocksDB's C API began as LevelDB's. The functions used here have the same signatures in both, in
+//! all their versions. One binding therefore serves both, nothing of theirs is compiled, and a user
+//! who does not measure them needs neither library.
 //!
 //! Invariants
-//!   F1  A function is called only while its library is loaded, which it is until the process ends: LevelDB has a thread
-//!       that outlives its databases and would run on where the library was.
-//!   F2  What the library hands out (values, errors) is copied and given back at once; nothing of it is lent on.
+//!   F1  A function is called only while its library is loaded, and a library stays loaded until
+//!       the process ends: LevelDB has a thread that outlives its databases and would otherwise run
+//!       in unmapped code.
+//!   F2  Values and errors that the library allocates are copied and freed at once. No reference to
+//!       them is handed out.
 //!
-//! Not here: what is measured ([`ycsb`](https://docs.rs/imbrex-bench) in the crate `imbrex-bench`); putting these
-//! databases on our drives, which the adapters do.
+//! Not here: the measurements ([`ycsb`](https://docs.rs/imbrex-bench) in the crate `imbrex-bench`),
+//! and running these databases on our drives, which the adapters do.
 
 mod api;
 mod error;
@@ -27,7 +31,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Whose database it is.
+/// Which database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignKind {
     /// RocksDB.
@@ -45,7 +49,7 @@ impl ForeignKind {
         }
     }
 
-    /// Names under which systems have the library, the development package's first.
+    /// File names of the library on common systems, the development package's first.
     fn library_names(self) -> &'static [&'static str] {
         match self {
             ForeignKind::RocksDb => &["librocksdb.so", "librocksdb.so.7.8"],
@@ -53,7 +57,7 @@ impl ForeignKind {
         }
     }
 
-    /// The package of Debian that has it.
+    /// The Debian package that contains it.
     fn package(self) -> &'static str {
         match self {
             ForeignKind::RocksDb => "librocksdb-dev",
@@ -62,10 +66,10 @@ impl ForeignKind {
     }
 }
 
-/// How a database is opened; all else is the library's default.
+/// How to open a database. Everything else is the library's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForeignOptions<'a> {
-    /// The library's file, if not the system's.
+    /// The library's file, if it is not the system's.
     pub library: Option<&'a Path>,
     /// Bytes of one memtable.
     pub write_buffer_len_bytes: Option<usize>,
@@ -73,10 +77,10 @@ pub struct ForeignOptions<'a> {
     pub sync: bool,
 }
 
-/// Takes an entry's key and value, and says whether it wants more.
+/// Receives an entry's key and value, and returns whether it wants more.
 pub type EachEntry<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// An open database; threads may share it.
+/// An open database. Threads may share it.
 #[derive(Debug)]
 pub struct ForeignDb {
     db: Handle,
@@ -86,10 +90,11 @@ pub struct ForeignDb {
 }
 
 impl ForeignDb {
-    /// Opens the database in the directory `path`, which is made if it is not there.
+    /// Opens the database in the directory `path`, which is created if missing.
     ///
     /// # Errors
-    /// [`ForeignError::NoLibrary`], [`ForeignError::OtherLibrary`]; [`ForeignError::Refused`]: what the library says.
+    /// [`ForeignError::NoLibrary`], [`ForeignError::OtherLibrary`]; [`ForeignError::Refused`] with
+    /// the library's message.
     pub fn open(
         kind: ForeignKind,
         path: &Path,
@@ -124,7 +129,7 @@ impl ForeignDb {
         self.api.put(&self.db, &self.write, key, value)
     }
 
-    /// Deletes `key`, if it is there.
+    /// Deletes `key`, if it exists.
     ///
     /// # Errors
     /// [`ForeignError::Refused`].
@@ -132,7 +137,8 @@ impl ForeignDb {
         self.api.delete(&self.db, &self.write, key)
     }
 
-    /// Hands the entries from `start` on to `each`, in order of key, until it breaks or there are no more.
+    /// Passes the entries from `start` on to `each`, in key order, until it breaks or none are
+    /// left.
     ///
     /// # Errors
     /// [`ForeignError::Refused`].

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Both libraries of the system; says loudly which is not there.
+/// Both libraries of the system. Prints a notice for each one that is missing.
 fn open(kind: ForeignKind, path: &Path) -> Option<ForeignDb> {
     match ForeignDb::open(kind, path, &ForeignOptions::default()) {
         Ok(db) => Some(db),

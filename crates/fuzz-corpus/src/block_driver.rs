@@ -28,8 +28,9 @@ fn lba(zone: u32) -> Lba {
     Lba::new(u64::from(zone) * ZONE_LEN.get())
 }
 
-/// A byte a zone: how many blocks of it are written; then those blocks, in order. Asserts that a device that opens
-/// gives back what is written to it then, also after it was opened once more.
+/// The input is one byte per zone, the number of its written blocks, followed by those blocks in
+/// order. Asserts that a device that opens returns what is then written to it, also after it is
+/// opened again.
 fn feed(bytes: &[u8]) {
     let drive = drive();
     let (lens, mut blocks) = bytes.split_at(bytes.len().min(ZONE_COUNT as usize));
@@ -48,7 +49,7 @@ fn feed(bytes: &[u8]) {
     let block = [0xA5; BLOCK_LEN_BYTES];
     let mut found = [0; BLOCK_LEN_BYTES];
     for at in 0..driver.geometry().len().get() {
-        // What is damaged is said.
+        // Damage is reported.
         let _ = driver.read(Lba::new(at), &mut found);
     }
     if driver.write(Lba::new(0), &block, Persist::Through).is_err() {
@@ -64,7 +65,8 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("written", image(None)), ("cut", image(Some(12)))]
 }
 
-/// A device that was written here and there, and evicted from its buffer; the power goes after so many events.
+/// A device with scattered writes and evictions from its buffer. The power fails after
+/// `power_cut_after` events.
 fn image(power_cut_after: Option<u64>) -> Vec<u8> {
     let drive = drive();
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options())
@@ -85,7 +87,7 @@ fn image(power_cut_after: Option<u64>) -> Vec<u8> {
     for zone in 0..ZONE_COUNT {
         let mut len = 0;
         for at in 0..ZONE_LEN.get() {
-            // Beyond the write pointer there is nothing to read.
+            // Nothing can be read above the write pointer.
             if drive.read(lba(zone) + Blocks::new(at), &mut block).is_err() {
                 break;
             }

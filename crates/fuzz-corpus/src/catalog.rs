@@ -18,7 +18,7 @@ pub(crate) const TARGET: Target = Target { name: "catalog", feed, seeds };
 const DISK_LEN: Blocks = Blocks::new(512);
 const REGIONS_LEN_BYTES: usize = 64 * BLOCK_LEN_BYTES;
 
-/// Asserts that what opens can be listed, read and checked.
+/// Asserts that a catalog that opens can be listed, read and checked.
 fn feed(bytes: &[u8]) {
     let disk = SimDisk::tiny_conventional(DISK_LEN);
     let mut regions = bytes[..bytes.len().min(REGIONS_LEN_BYTES)].to_vec();
@@ -49,7 +49,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The main drive of a pair, with a log on flash, one that is gone, and one that is swept.
+/// The main drive of a pair, with one log on flash, one that is gone, and one that is swept.
 fn pair_regions() -> Vec<u8> {
     let main = Arc::new(SimDisk::tiny_conventional(DISK_LEN));
     let flash = Arc::new(SimDisk::tiny_conventional(DISK_LEN));
@@ -101,7 +101,7 @@ fn regions_of(disk: &SimDisk) -> Vec<u8> {
     bytes
 }
 
-/// A set of three tables, one of them dead, and one that stands alone.
+/// A set of three tables, one of them dead, and a table without a set.
 fn write_sets(files: &FileLayer) {
     let group = Some(GroupId(7));
     let hints = Hints { level: 2, group, ..Hints::new(FileKind::Table) };

@@ -15,7 +15,7 @@ fn drive() -> Arc<SimDisk> {
     Arc::new(SimDisk::tiny_shingled(DRIVE_LEN, Blocks::new(4), 1))
 }
 
-/// Asserts that bands that open take a write, give it back, and open again.
+/// Asserts that bands that open accept a write, return it, and open again.
 fn feed(bytes: &[u8]) {
     let drive = drive();
     let mut head = bytes[..bytes.len().min(DRIVE_LEN.bytes() as usize)].to_vec();
@@ -28,7 +28,8 @@ fn feed(bytes: &[u8]) {
     let block = [0xA5; BLOCK_LEN_BYTES];
     match bands.write(Lba::new(0), &block, Persist::Through) {
         Ok(()) => {}
-        // What the journal calls valid, the drive has lost: said, and nothing changed.
+        // The drive has lost blocks that the journal calls valid: this is reported, and nothing
+        // changes.
         Err(DiskError::Destroyed { .. }) => return,
         Err(error) => panic!("{error}"),
     }
@@ -43,8 +44,8 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("appended", head(None)), ("rewrite_cut", head(Some(3)))]
 }
 
-/// The start of a drive with bands, without the zeros at its end; the power goes after so many
-/// events of a rewrite.
+/// The start of a drive with bands, without the zeros at its end. The power fails after
+/// `power_cut_after` events of a rewrite.
 fn head(power_cut_after: Option<u64>) -> Vec<u8> {
     let drive = drive();
     let mut options = BandOptions::default();
@@ -65,7 +66,7 @@ fn head(power_cut_after: Option<u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for at in 0..DRIVE_LEN.get() {
         let mut block = [0; BLOCK_LEN_BYTES];
-        // A destroyed block is as good as a blank one.
+        // A destroyed block serves as well as a blank one.
         let _ = drive.read(Lba::new(at), &mut block);
         bytes.extend_from_slice(&block);
     }

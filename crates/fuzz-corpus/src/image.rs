@@ -15,9 +15,9 @@ pub(crate) const TARGET: Target = Target { name: "image", feed, seeds };
 const BLOCK_COUNT: u64 = 64;
 const IMAGE_LEN_BYTES: u64 = (1 << 20) + BLOCK_COUNT * BLOCK_LEN_BYTES as u64;
 
-/// Asserts that a disk that opens can be asked for its zones and survives a power cycle.
+/// Asserts that a disk that opens reports its zones and survives a power cycle.
 ///
-/// The bytes are the head of an image; it is made as long as a seed's, with zeros.
+/// The input is the head of an image. Zeros extend it to the length of a seed's image.
 fn feed(bytes: &[u8]) {
     let mut file = tempfile::NamedTempFile::new().expect("the host has a temporary directory");
     file.write_all(bytes).expect("the host has room for an image");

@@ -1,14 +1,14 @@
-//! What the fuzzers call: one function per decoder, which takes any bytes and must not panic.
+//! The fuzz targets: one function per decoder, which takes any bytes and must not panic.
 //!
 //! ```text
 //!   fuzz/fuzz_targets/NAME.rs  --+
-//!                                +--> TARGETS: feed(bytes)  -->  a decoder, by its public door
+//!                                +--> TARGETS: feed(bytes)  -->  a decoder, through its public API
 //!   tests (in plain CI)        --+
 //!        the saved inputs of fuzz/seeds/NAME, and seeded mutations of them
 //! ```
 //!
-//! Beyond not panicking, a decoder that accepts what it is given must not contradict itself; each
-//! function says what it asserts.
+//! A decoder that accepts its input must also not contradict itself. Each function documents what
+//! it asserts.
 
 mod block_driver;
 mod catalog;
@@ -27,7 +27,7 @@ pub struct Target {
     pub name: &'static str,
     /// Feeds bytes to the decoder.
     pub feed: fn(&[u8]),
-    /// Valid inputs, by name, out of the encoder that belongs to the decoder.
+    /// Valid inputs, by name, made by the encoder that matches the decoder.
     pub seeds: fn() -> Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -44,7 +44,7 @@ pub const TARGETS: &[Target] = &[
     ycsb_record::TARGET,
 ];
 
-/// The decoder called `name`.
+/// The decoder with this name.
 ///
 /// # Panics
 /// If there is none: a fuzz target's name is a constant.

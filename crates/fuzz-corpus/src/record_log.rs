@@ -1,4 +1,4 @@
-//! The record log: whatever lies on the disk, the decoder gives a prefix of records and an end.
+//! The record log: from any bytes on the disk, the decoder returns a prefix of records and an end.
 
 use crate::Target;
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, LogBounds};
@@ -8,7 +8,7 @@ pub(crate) const TARGET: Target = Target { name: "record_log", feed, seeds };
 
 const LOG_ID: u64 = 7;
 
-/// Asserts that the records end, and that the decoder then says how.
+/// Asserts that the records end, and that the decoder then reports how.
 fn feed(bytes: &[u8]) {
     let len_blocks = bytes.len().div_ceil(BLOCK_LEN_BYTES) as u64;
     let read = |offset: u64, buf: &mut [u8]| -> Result<(), Infallible> {

@@ -1,4 +1,4 @@
-//! The store's files: tables, logs of batches, version records, by the doors of `imbrex dump`.
+//! The store's files: tables, logs of batches, version records, read as `imbrex dump` reads them.
 
 use crate::Target;
 use imbrex_clockwork::{Order, Runtime};
@@ -17,7 +17,7 @@ pub(crate) const BATCH: Target = Target { name: "wal_batch", feed: feed_batch, s
 pub(crate) const VERSIONS: Target =
     Target { name: "version_edit", feed: feed_versions, seeds: version_seeds };
 
-/// A file in memory, under the name that its seed had.
+/// A file in memory, with the name that its seed had.
 #[derive(Debug)]
 struct MemoryFile {
     name: &'static str,
@@ -63,7 +63,7 @@ fn feed_table(bytes: &[u8]) {
     let _ = dump_table(Arc::new(file), &mut |_| ());
 }
 
-/// The bytes are a record of a log whose frames are sound: the batch decoder sees all of them.
+/// The input is one record of a log whose frames are sound, so the batch decoder sees all of it.
 fn feed_batch(bytes: &[u8]) {
     let mut encoder = Encoder::new(LOG_ID);
     if encoder.push(&[bytes]).is_err() {
@@ -83,7 +83,7 @@ fn feed_versions(bytes: &[u8]) {
     let _ = dump_records(&[bytes.to_vec()], &mut |_| ());
 }
 
-/// A store with a bit of everything, written in virtual time: the same bytes in every run.
+/// A small store that uses every feature, written in virtual time: the same bytes in every run.
 fn files_of_a_store() -> FileLayer {
     let disk = Arc::new(SimDisk::tiny_zoned(16, Blocks::new(1024)));
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
@@ -108,7 +108,7 @@ fn files_of_a_store() -> FileLayer {
     files
 }
 
-/// The first file of that kind: its name and its bytes.
+/// The first file of a kind: its name and its bytes.
 fn file_of_kind(kind: FileKind) -> (String, Vec<u8>) {
     let files = files_of_a_store();
     let file = files.list("").into_iter().find(|file| file.kind == kind);

@@ -1,10 +1,10 @@
-//! The fuzzers' place in plain CI: every saved input, and seeded mutations of it.
+//! Fuzzing in plain CI: every saved input, and seeded mutations of it.
 
 use crate::{TARGETS, Target};
 use imbrex_clockwork::Prng;
 use std::path::PathBuf;
 
-/// How often each saved input is mutated: seconds for all targets together.
+/// How often each saved input is mutated. All targets together take seconds.
 const MUTATION_COUNT: usize = 400;
 
 fn dir(target: &Target) -> PathBuf {
@@ -26,7 +26,7 @@ fn saved(target: &Target) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-/// One to four changes: a flipped bit, a byte, a run of zeros, a cut, a piece moved.
+/// One to four changes: a flipped bit, a changed byte, a run of zeros, a cut, a moved piece.
 fn mutate(bytes: &mut Vec<u8>, prng: &mut Prng) {
     for _ in 0..=prng.below(3) {
         if bytes.is_empty() {

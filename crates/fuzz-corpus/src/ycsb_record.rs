@@ -1,4 +1,4 @@
-//! A record of YCSB as a value of a store.
+//! A YCSB record as a value of a store.
 
 use crate::Target;
 use bytes::Bytes;
@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 pub(crate) const TARGET: Target = Target { name: "ycsb_record", feed, seeds };
 
-/// Asserts that a record has one form, and that a field is the same whether it is read alone or with all.
+/// Asserts that a record has only one encoding, and that reading one field gives the same as
+/// reading all.
 fn feed(bytes: &[u8]) {
     let value = Bytes::copy_from_slice(bytes);
     let Ok(record) = Record::decode(value.clone(), Wanted::All) else { return };
