@@ -2,7 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The bytes themselves, whatever they were packed with.
+/// The decompressed bytes; zstd and gzip are recognised by their first bytes, everything else
+/// passes through unchanged.
 pub(crate) fn decompressed(bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
     const GZIP: &[u8] = &[0x1F, 0x8B];

@@ -1,4 +1,4 @@
-//! Which keys in which order with which values: decided by the seed alone.
+//! Keys and values of db_bench's benchmarks, derived from the seed alone.
 //!
 //! ```text
 //!   key number 0 .. num      8 bytes big-endian, then '0' up to the key's size
@@ -6,12 +6,12 @@
 //!   value                    the next slice of a pool made once, so that making values costs nothing
 //! ```
 //!
-//! Each client draws from its own stream of the seed, so that another client more does not change
-//! what the others do.
+//! Each client draws from its own stream of the seed, so a further client does not change what the
+//! others do.
 
 use imbrex_clockwork::Prng;
 
-/// Writes key numbers as keys into a buffer of its own.
+/// Writes key numbers as keys into its own buffer.
 #[derive(Clone, Debug)]
 pub struct KeyMaker {
     /// One byte longer than a present key.
@@ -30,14 +30,14 @@ impl KeyMaker {
         &self.buf[..self.buf.len() - 1]
     }
 
-    /// A key next to that of `number` which no benchmark writes.
+    /// A key adjacent to that of `number` that no benchmark writes.
     pub fn absent(&mut self, number: u64) -> &[u8] {
         self.buf[..8].copy_from_slice(&number.to_be_bytes());
         &self.buf
     }
 }
 
-/// Values that shrink by a given ratio, handed out as slices of one pool.
+/// Values that compress by a given ratio, as slices of one pool.
 #[derive(Clone, Debug)]
 pub struct ValuePool {
     pool: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct ValuePool {
 }
 
 impl ValuePool {
-    /// Pieces of a hundred bytes, as in db_bench: a compressor sees the repetition inside one.
+    /// Pieces of a hundred bytes, as in db_bench: a compressor finds the repetition within a piece.
     const PIECE_LEN_BYTES: usize = 100;
     const LEN_BYTES_MIN: usize = 1 << 20;
 
@@ -78,8 +78,9 @@ impl ValuePool {
 
 /// A fixed permutation of `0..len`: each number exactly once, in an order that looks random.
 ///
-/// A Feistel network over the next even power of two, walked until it lands inside the range; no
-/// memory, and any position is computed on its own, so that clients can share one permutation.
+/// A Feistel network over the next even power of two, repeated until the result is inside the
+/// range. It needs no memory, and each position is computed independently, so clients can share one
+/// permutation.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -107,7 +108,7 @@ impl Permutation {
                 (left, right) = (right, left ^ ((mixed >> 29) & mask));
             }
             number = left << self.half_bits | right;
-            // The network permutes the power of two; its cycles pass through the range again.
+            // The network permutes the power of two, so each of its cycles returns to the range.
             if number < self.len {
                 return number;
             }

@@ -1,4 +1,4 @@
-//! What is asked of a store, and when; decided by a seed alone. No store is known here.
+//! The requests to a store, and their times, derived from a seed alone. This crate knows no store.
 //!
 //! ```text
 //!   keys         key numbers as keys, values that compress as asked, permutations      db_bench's benchmarks
@@ -8,7 +8,7 @@
 //!   trace        block traces: read from files, bundled, made from a shape             `imbrex replay`
 //! ```
 //!
-//! Not here: stores, drives and clients, and what they measured (the crate `imbrex-bench`).
+//! Not here: stores, drives, clients, and measurements (the crate `imbrex-bench`).
 
 pub mod arrivals;
 mod decompress;

@@ -1,4 +1,4 @@
-//! What a series of arrivals is like: its gaps one by one, and how many come in each bin of time.
+//! Analysis of a series of arrivals: its gaps, and its counts per bin of time.
 //!
 //! ```text
 //!   |  |      | ||    |      |   |  |       ||  |     arrivals
@@ -6,20 +6,20 @@
 //!   |----- 3 -----|---- 2 ----|---- 3 ----|- -        counts: every whole bin from the first arrival on
 //! ```
 //!
-//! Gaps show what a store sees from one request to the next, counts what it sees over the whole run; a
-//! day's cycle is in the counts and hardly in the gaps.
+//! Gaps show the load from one request to the next; counts show the load over the whole run. A
+//! daily cycle appears in the counts and hardly in the gaps.
 
 use super::error::ArrivalError;
 use crate::statistics::autocorrelation::autocorrelations;
 use crate::statistics::hurst::{Hurst, hurst_exponents};
 use serde::Serialize;
 
-/// Gaps beyond these only count for the means.
+/// Further gaps enter only the means.
 const GAP_COUNT_MAX: usize = 10_000_000;
-/// More bins would not be memory's business.
+/// More bins are refused, to bound memory.
 const BIN_COUNT_MAX: usize = 10_000_000;
 
-/// Takes arrivals one by one.
+/// Collects arrivals one by one.
 #[derive(Clone, Debug)]
 pub struct ArrivalAnalyser {
     bin_ns: u64,
@@ -30,27 +30,27 @@ pub struct ArrivalAnalyser {
     bins: Vec<f64>,
 }
 
-/// What a series is like.
+/// The analysis of a series.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrivalAnalysis {
     /// How many arrivals.
     pub operations: u64,
     /// From the first to the last.
     pub seconds: f64,
-    /// Arrivals after the first, by that time.
+    /// Arrivals after the first, divided by that time.
     pub rate_per_s: f64,
-    /// A bin of the counts.
+    /// The length of a bin of the counts.
     pub bin_ns: u64,
     /// Gaps in nanoseconds.
     pub gaps: SeriesFigures,
-    /// Arrivals a bin; the last bin, which may be cut, is left out.
+    /// Arrivals per bin. The last bin, which may be incomplete, is left out.
     pub counts: SeriesFigures,
 }
 
-/// What a list of numbers is like.
+/// Statistics of a list of numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeriesFigures {
-    /// How many were looked at, from the first.
+    /// How many values were used, from the first.
     pub values: usize,
     /// Their mean.
     pub mean: f64,
@@ -60,27 +60,27 @@ pub struct SeriesFigures {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// How much they are like those so many places later; nothing at a lag beyond the end, or if all
-    /// are the same.
+    /// The autocorrelation at each lag. `None` at a lag beyond the end, or if all values are equal.
     pub autocorrelation: Vec<Correlation>,
-    /// The Hurst exponent; nothing of a series that is too short, all the same, or varies at one scale only.
+    /// The Hurst exponent; `None` if the series is too short, constant, or varies at only one
+    /// scale.
     pub hurst: Option<[Hurst; 5]>,
 }
 
 /// The autocorrelation at a lag.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Correlation {
-    /// So many values later.
+    /// The distance in values.
     pub lag: usize,
     /// From -1 to 1.
     pub value: Option<f64>,
 }
 
 impl ArrivalAnalyser {
-    /// Counts in bins of `bin_ns`.
+    /// An analyser that counts in bins of `bin_ns`.
     ///
     /// # Errors
-    /// [`ArrivalError::Bin`]: a bin of nothing.
+    /// [`ArrivalError::Bin`]: `bin_ns` is 0.
     pub fn new(bin_ns: u64) -> Result<ArrivalAnalyser, ArrivalError> {
         if bin_ns == 0 {
             return Err(ArrivalError::Bin);
@@ -89,7 +89,7 @@ impl ArrivalAnalyser {
         Ok(ArrivalAnalyser { bin_ns, count: 0, first_ns: 0, last_ns: 0, gaps, bins })
     }
 
-    /// Takes the next arrival, which is not before the last one.
+    /// Adds the next arrival, which is not before the last one.
     ///
     /// # Errors
     /// [`ArrivalError::TooManyBins`].
@@ -114,7 +114,7 @@ impl ArrivalAnalyser {
         Ok(())
     }
 
-    /// What the series was like, with the autocorrelation at `lags`.
+    /// The analysis of the series, with the autocorrelation at `lags`.
     pub fn finish(mut self, lags: &[usize]) -> ArrivalAnalysis {
         self.bins.pop();
         let seconds = (self.last_ns - self.first_ns) as f64 / 1e9;
@@ -131,7 +131,7 @@ impl ArrivalAnalyser {
 }
 
 impl SeriesFigures {
-    /// What `values` are like; zeros if there are none.
+    /// The statistics of `values`; zeros if there are none.
     pub fn of(values: &[f64], lags: &[usize]) -> SeriesFigures {
         let count = values.len().max(1) as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -175,7 +175,7 @@ mod tests {
                     assert!((hurst.exponent - 0.5).abs() < 0.1, "{hurst:?}");
                 }
             }
-            // As many as the mean is their variance, and gaps vary as much as they last.
+            // The variance of the counts equals their mean, and gaps vary as much as they last.
             assert!((found.counts.deviation / libm::sqrt(100.0) - 1.0).abs() < 0.05);
             assert!((found.gaps.deviation / found.gaps.mean - 1.0).abs() < 0.01);
         }

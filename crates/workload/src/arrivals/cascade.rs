@@ -7,14 +7,14 @@
 //!              ...                                            down to one operation, or a microsecond
 //! ```
 //!
-//! Only the path to the current interval is kept, with its later halves: at most 43 of them.
+//! Only the path to the current interval and its later halves are kept: at most 43 intervals.
 
 use imbrex_clockwork::Prng;
 
-/// Intervals of at most this length are not halved: what is due in one is spread evenly over it.
+/// Intervals of at most this length are not halved; their operations are spread evenly.
 const LEAF_LEN_NS: u64 = 1000;
 
-/// A run of time and how many operations fall into it.
+/// An interval of time and the number of operations in it.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start_ns: u64,
@@ -22,15 +22,15 @@ struct Interval {
     count: u64,
 }
 
-/// The operations of a b-model, by time.
+/// The arrivals of a b-model, in order of time.
 #[derive(Clone, Debug)]
 pub(super) struct Cascade {
     bias: f64,
     prng: Prng,
-    /// Intervals that come after `leaf`, the next one last.
+    /// Intervals after `leaf`; the next one is last.
     later: Vec<Interval>,
     leaf: Interval,
-    /// Of the leaf's operations, those that were given out.
+    /// How many of the leaf's operations were returned.
     given_count: u64,
 }
 
@@ -45,7 +45,7 @@ impl Cascade {
     fn split(&mut self, whole: Interval) -> (Interval, Interval) {
         let bits = self.prng.next_u64();
         let share = (bits & ((1 << 53) - 1)) as f64 / (1_u64 << 53) as f64;
-        // Rounded up or down at random, so that in the mean b N is exact, however small N is.
+        // Rounded up or down at random, so that the mean of b N is exact for any N.
         let more = ((self.bias * whole.count as f64 + share).floor() as u64).min(whole.count);
         let is_first = bits >> 63 == 1;
         let first_count = if is_first { more } else { whole.count - more };

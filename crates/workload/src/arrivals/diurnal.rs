@@ -1,4 +1,4 @@
-//! A rate that goes up and down as a sine, and gaps of any distribution under it.
+//! A rate that follows a sine, with gaps of any distribution.
 //!
 //! ```text
 //!   rate + modulation        __--__
@@ -7,8 +7,9 @@
 //!                      |  gap of 3.7 operations  |
 //! ```
 //!
-//! A gap is a number of operations, drawn with a mean of one; it lasts until the slices have had room
-//! for as many. So a gap that spans half a day sees the rates of that half, not that of its start.
+//! A gap is a number of operations, drawn with a mean of one. It lasts until the slices had
+//! capacity for that many operations. So a gap that spans half a day follows the rates of that
+//! half, not the rate at its start.
 
 use super::elementary::sin;
 use super::gaps::{Interarrival, Moment};
@@ -18,18 +19,18 @@ use imbrex_clockwork::Prng;
 const SLICE_COUNT: usize = 1024;
 const QUARTER: usize = SLICE_COUNT / 4;
 
-/// The operations of a diurnal model, by time.
+/// The arrivals of a diurnal model, in order of time.
 #[derive(Clone, Debug)]
 pub(super) struct Diurnal {
     gaps: Interarrival,
     prng: Prng,
     moment: Moment,
-    /// Operations a nanosecond, of each slice.
+    /// Operations per nanosecond in each slice.
     rates: Box<[f64]>,
     slice_len_ns: f64,
     cycle_len_ns: f64,
     operations_per_cycle: f64,
-    /// Which slice it is, and how much of it is left.
+    /// The current slice, and the remainder of it.
     slice: usize,
     left_ns: f64,
 }
@@ -58,7 +59,7 @@ impl Diurnal {
         }
     }
 
-    /// How long it takes until there was room for so many operations.
+    /// The time until the slices have had capacity for `operations`.
     fn pass(&mut self, mut operations: f64) -> f64 {
         let mut gap_ns = 0.0;
         if operations >= self.operations_per_cycle {
@@ -66,7 +67,8 @@ impl Diurnal {
             operations -= cycles * self.operations_per_cycle;
             gap_ns = cycles * self.cycle_len_ns;
             if gap_ns >= LEN_NS_MAX as f64 {
-                // The series ends here. Of so many cycles rounding may leave more operations than slices ever have room for.
+                // The series ends here. After so many cycles, rounding may leave more operations
+                // than the slices ever have capacity for.
                 return gap_ns;
             }
         }

@@ -1,12 +1,13 @@
-//! Logarithm, exponential and sine out of additions, multiplications and divisions alone.
+//! Logarithm, exponential and sine, computed only by addition, multiplication and division.
 //!
-//! Libraries differ in the last bits of these (the crate `libm` and Java's `StrictMath` in one
-//! logarithm of fifty), so each is spelled out here and, word for word, in `docs/arrivals.md`.
-//! They are right to three units in the last place, which the shape of a series never shows.
+//! Libraries differ in the last bits of these functions (the crate `libm` and Java's `StrictMath`
+//! in one logarithm of fifty). So each is spelled out here and, in the same steps, in
+//! `docs/arrivals.md`. Their error is at most three units in the last place, which does not affect
+//! the shape of a series.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// The upper bits of [`LN_2`], so that a small multiple of it is exact; and the rest.
+/// The upper bits of [`LN_2`], chosen so that a small multiple of it is exact, and the rest.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// 1 / n! for n = 0 to 13.

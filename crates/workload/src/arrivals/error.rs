@@ -1,10 +1,10 @@
-//! Why there is no such series.
+//! Errors of arrival series.
 
 use super::limits::{LEN_NS_MAX, OPERATION_COUNT_MAX};
 use std::io;
 use std::path::PathBuf;
 
-/// A model, a rate or a file that gives no series.
+/// A model, a rate or a file that does not define a series.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArrivalError {
@@ -22,17 +22,17 @@ pub enum ArrivalError {
         /// The name.
         got: String,
     },
-    /// A property that the model cannot do without.
+    /// A required property is missing.
     #[error("{model} arrivals need the property {key}: {what}")]
     Missing {
-        /// Of which model.
+        /// The model.
         model: &'static str,
         /// The property.
         key: &'static str,
-        /// What it says.
+        /// The meaning of the property.
         what: &'static str,
     },
-    /// A property that is no number.
+    /// A property is not a number.
     #[error("property {key}: expected a number, got {got:?}")]
     Number {
         /// The property.
@@ -40,40 +40,43 @@ pub enum ArrivalError {
         /// Its value.
         got: String,
     },
-    /// A rate that cannot be kept.
+    /// A rate outside its range.
     #[error(
-        "a rate of {got} operations a second; it is more than 0 and at most 1000000000, one a \
-         nanosecond"
+        "a rate of {got} operations a second; it must be more than 0 and at most 1000000000, one \
+         per nanosecond"
     )]
     Rate {
         /// The rate.
         got: f64,
     },
-    /// A bias that makes no bursts, or a single one.
-    #[error("a bias of {got}; it lies between 0.5, which would be even, and 1, all in one moment")]
+    /// A bias that produces no bursts, or a single one.
+    #[error("a bias of {got}; it must lie between 0.5 (even) and 1 (all at one moment)")]
     Bias {
         /// The bias.
         got: f64,
     },
     /// A shape without a mean.
     #[error(
-        "a Pareto shape of {got}; at 1 and below the mean gap is infinite and there is no rate: \
-         more than 1, and at most 1000"
+        "a Pareto shape of {got}; it must be more than 1, because at 1 and below the mean gap is \
+         infinite, and at most 1000"
     )]
     Shape {
         /// The shape.
         got: f64,
     },
-    /// A modulation that is no number of operations.
-    #[error("a modulation of {got} operations a second; it is 0 or more, and less than the rate")]
+    /// A modulation that is not a valid rate.
+    #[error(
+        "a modulation of {got} operations a second; it must be at least 0 and less than the \
+             rate"
+    )]
     Modulation {
         /// The modulation.
         got: f64,
     },
-    /// A modulation that would leave nothing at the lowest.
+    /// A modulation that reaches the mean, so that nothing arrives at the minimum.
     #[error(
-        "a modulation of {got} operations a second about a mean of {rate_per_s}; it is less than \
-         the mean, or nothing would arrive at the lowest"
+        "a modulation of {got} operations a second around a mean of {rate_per_s}; it must be less \
+         than the mean"
     )]
     ModulationOfRate {
         /// The modulation.
@@ -81,13 +84,13 @@ pub enum ArrivalError {
         /// The mean rate.
         rate_per_s: f64,
     },
-    /// A cycle that is none.
-    #[error("a cycle of {got_s} seconds; it is 0.001 seconds to a century")]
+    /// A cycle length outside its range.
+    #[error("a cycle of {got_s} seconds; it must last between 0.001 seconds and a century")]
     CycleLen {
         /// Its length.
         got_s: f64,
     },
-    /// More operations or time than can be counted.
+    /// More operations or a longer time than can be counted.
     #[error(
         "a series of {operations:e} operations in {seconds:e} seconds; at most {} operations and \
          {} seconds can be counted",
@@ -100,12 +103,12 @@ pub enum ArrivalError {
         /// How long.
         seconds: f64,
     },
-    /// A bin of no time.
+    /// A bin without length.
     #[error("bins of 0 s; a bin is at least a nanosecond long")]
     Bin,
-    /// More bins than are kept.
+    /// More bins than the analysis keeps.
     #[error(
-        "bins of {} s over {} s are too many; at most 10000000 are kept: take longer ones",
+        "bins of {} s over {} s are too many; at most 10000000 are kept: use longer bins",
         *bin_ns as f64 / 1e9,
         *len_ns as f64 / 1e9
     )]
@@ -115,7 +118,7 @@ pub enum ArrivalError {
         /// From the first arrival to this one.
         len_ns: u64,
     },
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("arrivals {path}: {source}")]
     Io {
         /// The file.
@@ -124,35 +127,35 @@ pub enum ArrivalError {
         #[source]
         source: io::Error,
     },
-    /// A file without a time.
-    #[error("arrivals {path}: no time in it; expected one a line")]
+    /// A file contains no time.
+    #[error("arrivals {path}: no time in it; expected one per line")]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// A line that has no time.
+    /// A line is empty.
     #[error(
         "arrivals {path}, line {line}: the series has a gap; expected a time, got an empty line"
     )]
     Gap {
         /// The file.
         path: PathBuf,
-        /// Which, counted from 1.
+        /// The line number, counted from 1.
         line: u64,
     },
-    /// A line that is no time.
+    /// A line is not a time.
     #[error("arrivals {path}, line {line}: expected {expected}, got {got:?}")]
     Line {
         /// The file.
         path: PathBuf,
-        /// Which, counted from 1.
+        /// The line number, counted from 1.
         line: u64,
-        /// What should be there.
+        /// The expected content.
         expected: &'static str,
-        /// What is.
+        /// The actual content.
         got: String,
     },
-    /// A time before the one of the line before.
+    /// A time is earlier than that of the line before.
     #[error(
         "arrivals {path}, line {line}: time goes back from {before_ns} ns to {got_ns} ns; sort the \
          file first"
@@ -160,7 +163,7 @@ pub enum ArrivalError {
     Disorder {
         /// The file.
         path: PathBuf,
-        /// Which, counted from 1.
+        /// The line number, counted from 1.
         line: u64,
         /// The time of the line before.
         before_ns: u64,

@@ -1,4 +1,4 @@
-//! A recorded series: a file with a time a line.
+//! A recorded series: a file with one time per line.
 
 use super::error::ArrivalError;
 use super::limits::LEN_NS_MAX;
@@ -7,18 +7,18 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A line longer than this is no time.
+/// A longer line is not a time.
 const LINE_LEN_BYTES_MAX: usize = 256;
 const EXPECTED_LINE: &str = "a line of at most 256 bytes";
 const EXPECTED: &str = "a time below 2^62 ns, digits and at most one point";
 
-/// The first lines that say in which unit the times are, and how many decimals that leaves.
+/// Header lines, with the number of decimals that their unit leaves to nanoseconds.
 const HEADERS: [(&str, u32); 4] = [("time_ns", 0), ("time_us", 3), ("time_ms", 6), ("time_s", 9)];
 
-/// The series in a file, counted from its first operation.
+/// The series in a file, relative to its first operation.
 ///
 /// # Errors
-/// As [`ArrivalReader`] gives them, and [`ArrivalError::Empty`].
+/// Those of [`ArrivalReader`], and [`ArrivalError::Empty`].
 pub fn read_recorded(path: &Path) -> Result<Arc<[u64]>, ArrivalError> {
     let io_error = |source| ArrivalError::Io { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(io_error)?;
@@ -30,7 +30,7 @@ pub fn read_recorded(path: &Path) -> Result<Arc<[u64]>, ArrivalError> {
 
 /// The times of a file in nanoseconds, one by one; the first error is the last item.
 ///
-/// A file may be packed with zstd or gzip. Its format is in `docs/arrivals.md`.
+/// A file may be compressed with zstd or gzip. `docs/arrivals.md` has its format.
 pub struct ArrivalReader {
     path: PathBuf,
     from: Box<dyn BufRead>,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for ArrivalReader {
 }
 
 impl ArrivalReader {
-    /// Reads what `bytes` gives; `path` names it in errors.
+    /// Reads from `bytes`; errors name `path`.
     ///
     /// # Errors
     /// [`ArrivalError::Io`].
@@ -70,7 +70,7 @@ impl ArrivalReader {
         loop {
             self.buf.clear();
             self.line += 1;
-            // With a byte to tell a longer one, and the line's end.
+            // One byte more to detect a longer line, and one for the line end.
             let mut bounded = self.from.by_ref().take(LINE_LEN_BYTES_MAX as u64 + 2);
             match bounded.read_until(b'\n', &mut self.buf) {
                 Ok(0) => return None,
@@ -126,8 +126,8 @@ fn line_end_len_bytes(line: &[u8]) -> usize {
     if line.ends_with(b"\r\n") { 2 } else { usize::from(line.ends_with(b"\n")) }
 }
 
-/// Digits with at most one point, so many decimals of which are whole nanoseconds; what is finer is
-/// cut off.
+/// Parses digits with at most one point as nanoseconds, where `decimal_count` decimals are whole
+/// nanoseconds. Further decimals are cut off.
 fn nanoseconds(text: &[u8], decimal_count: u32) -> Option<u64> {
     let mut parts = text.splitn(2, |&byte| byte == b'.');
     let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());

@@ -1,22 +1,22 @@
-//! Gaps drawn from a distribution with a mean of one, and the clock that adds them up.
+//! Gaps from a distribution with a mean of one, and the clock that adds them up.
 
 use super::elementary::{exp, ln};
 use super::limits::LEN_NS_MAX;
 use imbrex_clockwork::Prng;
 use std::fmt;
 
-/// How gaps are distributed, about a mean that the rate gives.
+/// The distribution of gaps around the mean that the rate implies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Interarrival {
-    /// All the same.
+    /// All gaps equal.
     Constant,
     /// Anything from 0 to twice the mean.
     Uniform,
     /// As in a Poisson process.
     Exponential,
-    /// With a heavy tail: a gap longer than x has a probability that falls as x to the power -shape.
+    /// Heavy-tailed: the probability of a gap longer than x falls as x to the power -shape.
     Pareto {
-        /// More than 1: at 1 and below there is no mean. Up to 2 there is no variance.
+        /// More than 1, because at 1 and below there is no mean. Up to 2 there is no variance.
         shape: f64,
     },
 }
@@ -32,13 +32,13 @@ impl fmt::Display for Interarrival {
     }
 }
 
-/// A number in (0, 1], of 2^53 equally likely ones.
+/// A number in (0, 1], one of 2^53 equally likely values.
 fn share(prng: &mut Prng) -> f64 {
     ((prng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
 impl Interarrival {
-    /// A gap, in means.
+    /// A gap, in multiples of the mean.
     pub(super) fn draw(self, prng: &mut Prng) -> f64 {
         match self {
             Interarrival::Constant => 1.0,
@@ -52,8 +52,8 @@ impl Interarrival {
     }
 }
 
-/// A time in nanoseconds that gaps are added to, whole and fraction apart: a fraction of a nanosecond
-/// counts as much after a year as at the start.
+/// A time in nanoseconds, with whole part and fraction kept apart, so that a fraction of a
+/// nanosecond counts as much after a year as at the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moment {
     whole_ns: u64,
@@ -61,7 +61,8 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Goes on by a gap of 0 or more; the whole nanoseconds then, or none past the longest series.
+    /// Advances by a gap of 0 or more. Returns the whole nanoseconds, or `None` past the longest
+    /// series.
     pub(super) fn advance(&mut self, gap_ns: f64) -> Option<u64> {
         let mut whole_ns = gap_ns.floor();
         self.part_ns += gap_ns - whole_ns;

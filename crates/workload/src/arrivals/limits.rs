@@ -1,8 +1,8 @@
-//! How long and how dense a series may be.
+//! Bounds on the length and the rate of a series.
 
-/// The highest rate: an operation a nanosecond.
+/// The highest rate: one operation per nanosecond.
 pub const RATE_PER_S_MAX: f64 = 1e9;
-/// No series has more operations: a double counts them all.
+/// The largest number of operations, which a double still counts exactly.
 pub const OPERATION_COUNT_MAX: u64 = 1 << 53;
-/// No series is longer: 146 years.
+/// The longest series: 146 years.
 pub const LEN_NS_MAX: u64 = 1 << 62;

@@ -1,4 +1,5 @@
-//! Arrivals: when each operation of an open-loop run is due, whatever the store does.
+//! Arrivals: the times at which the operations of an open-loop run are due, independent of the
+//! store.
 //!
 //! ```text
 //!   properties --> ArrivalModel --(rate, end, seed)--> ArrivalSeries --> 0, 93 211, 101 007, ... ns
@@ -10,19 +11,20 @@
 //!   recorded       a file of times
 //! ```
 //!
-//! A series is made as it is read: one of 10^9 operations takes no more memory than one of ten.
-//! Only a recorded one is held, at eight bytes an operation.
+//! A series is generated while it is read, so a series of 10^9 operations takes no more memory than
+//! one of ten. Only a recorded series is held in memory, at eight bytes per operation.
 //!
 //! Invariants
 //!   A1  Times never decrease, begin at or after 0, and end below 2^62 ns.
-//!   A2  The same model, rate, end and seed give the same series on any machine and in any language:
-//!       `docs/arrivals.md` has every step, and no library function takes part.
-//!   A3  A self-similar series has exactly the operations that rate and end say.
+//!   A2  The same model, rate, end and seed give the same series on any machine and in any
+//!       language: `docs/arrivals.md` specifies every step without library functions.
+//!   A3  A self-similar series has exactly as many operations as rate and end imply.
 //!
 //! Sources: the three models and their properties, Pitchumani, thesis, 4.1 and table 4.1; the b-model,
 //! Wang and others (ICDE 2002).
 //!
-//! Not here: who waits for the times, and the statistics of any series (`statistics`).
+//! Not here: clients that wait for the times (the crate `imbrex-bench`), and statistics of series
+//! (`statistics`).
 
 mod analysis;
 mod cascade;

@@ -1,4 +1,4 @@
-//! The models, and which of their parameters make sense.
+//! The models and the ranges of their parameters.
 
 use super::error::ArrivalError;
 use super::gaps::Interarrival;
@@ -6,40 +6,41 @@ use super::limits::RATE_PER_S_MAX;
 use std::fmt;
 use std::sync::Arc;
 
-/// A shorter day is none, and 1,024 slices of it would be no whole nanoseconds.
+/// The shortest cycle: 1,024 slices of a shorter one would not be whole nanoseconds.
 const CYCLE_LEN_S_MIN: f64 = 0.001;
-/// A century.
+/// The longest cycle: a century.
 const CYCLE_LEN_S_MAX: f64 = 3.2e9;
-/// Gaps of such a shape are all the same to a thousandth.
+/// The largest shape: its gaps are equal to a thousandth.
 const SHAPE_MAX: f64 = 1000.0;
 
 /// How arrivals are distributed over time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrivalModel {
-    /// The same time from each to the next.
+    /// Equal gaps.
     Constant,
-    /// Independent of each other: gaps are distributed exponentially.
+    /// Independent, exponentially distributed gaps.
     Poisson,
-    /// The b-model: of the operations of any interval, one half of it has so large a share.
+    /// The b-model: of the operations in any interval, one half of the interval has the share
+    /// `bias`.
     SelfSimilar {
-        /// That share: between 0.5, which would be even, and 1.
+        /// Between 0.5, which would be even, and 1.
         bias: f64,
     },
-    /// The rate goes up and down as a sine, beginning at the mean and upwards.
+    /// The rate follows a sine that starts at the mean and rises.
     Diurnal {
-        /// By how much it leaves the mean: 0 to the mean rate.
+        /// The amplitude: at least 0, less than the mean rate.
         modulation_per_s: f64,
-        /// From one high to the next.
+        /// The time from one maximum to the next.
         cycle_len_s: f64,
-        /// Gaps within.
+        /// The distribution of gaps.
         gaps: Interarrival,
     },
-    /// As it was once, in nanoseconds from 0; rate and seed change nothing.
+    /// A recorded series in nanoseconds from 0; rate and seed have no effect.
     Recorded(Arc<[u64]>),
 }
 
 impl ArrivalModel {
-    /// Checks what does not depend on the rate.
+    /// Checks the parameters that do not depend on the rate.
     pub(super) fn check(&self) -> Result<(), ArrivalError> {
         match *self {
             ArrivalModel::SelfSimilar { bias } if !(0.5 < bias && bias < 1.0) => {

@@ -1,7 +1,7 @@
-//! The models by YCSB-style properties: the keys of the thesis' table 4.1, and a file.
+//! Models from YCSB-style properties: the keys of table 4.1 of the thesis, and a file.
 //!
-//! `docs/arrivals.md` has the table.
-//! What stands for a missing one is what the thesis runs its workloads with (4.3.4, table 5.1).
+//! `docs/arrivals.md` has the table. Defaults are the values with which the thesis runs its
+//! workloads (4.3.4, table 5.1).
 
 use super::error::ArrivalError;
 use super::file::read_recorded;
@@ -16,12 +16,13 @@ const SHAPE_DEFAULT: f64 = 1.5;
 type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl ArrivalModel {
-    /// The model that YCSB-style properties describe: `arrivalgenerator` and those of its model, as
-    /// `docs/arrivals.md` lists them. Without `arrivalgenerator` it is constant, as YCSB's target is.
+    /// The model that the properties `arrivalgenerator` and those of its model describe;
+    /// `docs/arrivals.md` lists them. Without `arrivalgenerator` arrivals are constant, as with
+    /// YCSB's target.
     ///
     /// # Errors
-    /// [`ArrivalError`]: an unknown name, a value that is no number or outside its range, a missing
-    /// one, or a file that is no series.
+    /// [`ArrivalError`]: a name is unknown, a value is not a number or outside its range, a
+    /// required property is missing, or a file does not contain a series.
     pub fn from_properties(
         get: &dyn Fn(&str) -> Option<String>,
     ) -> Result<ArrivalModel, ArrivalError> {
@@ -29,7 +30,7 @@ impl ArrivalModel {
         let model = match name.trim() {
             "constant" => ArrivalModel::Constant,
             "poisson" => ArrivalModel::Poisson,
-            // The thesis' table has two words.
+            // The thesis' table writes it as two words.
             "selfsimilar" | "self similar" => {
                 ArrivalModel::SelfSimilar { bias: number(get, "ss.bias")?.unwrap_or(BIAS_DEFAULT) }
             }

@@ -19,10 +19,10 @@ pub struct ArrivalSeries {
     end_ns: u64,
 }
 
-/// When a series ends.
+/// The end of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalEnd {
-    /// After so many operations.
+    /// After this many operations.
     Operations(u64),
     /// Before the first operation at or after this time.
     Duration {
@@ -31,10 +31,10 @@ pub enum ArrivalEnd {
     },
 }
 
-/// Where the times come from.
+/// The source of the times.
 #[derive(Clone, Debug)]
 enum Times {
-    /// Number `next` is due `next / rate` after the start.
+    /// Operation `next` is due `next / rate` after the start.
     Constant {
         rate_per_s: f64,
         next: u64,
@@ -52,7 +52,7 @@ enum Times {
     },
 }
 
-/// The name of the stream that arrivals draw from.
+/// The name of the random stream of arrivals.
 const STREAM: &str = "arrivals";
 
 impl Times {
@@ -109,7 +109,7 @@ impl Times {
     }
 }
 
-/// How many operations a series has and how long it is, both as the mean rate has it.
+/// The number of operations and the length of a series, both at the mean rate.
 fn extent(rate_per_s: f64, end: ArrivalEnd) -> Result<(u64, u64), ArrivalError> {
     if !(rate_per_s > 0.0 && rate_per_s <= RATE_PER_S_MAX) {
         return Err(ArrivalError::Rate { got: rate_per_s });

@@ -1,4 +1,4 @@
-//! Golden series, means and counts, ends, and input that gives no series.
+//! Golden series, means and counts, ends, and invalid input.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn of(properties: &[(&str, &str)]) -> Result<ArrivalModel, ArrivalError> {
     ArrivalModel::from_properties(&|key| all.get(key).map(|&value| value.to_owned()))
 }
 
-/// The series that the head of a golden file asks for, and its lines.
+/// The series that the head of a golden file requests, and its lines.
 fn golden_lines(head: &str) -> String {
     let all: BTreeMap<&str, &str> = head.lines().filter_map(|line| line.split_once('=')).collect();
     let get = |key: &str| all.get(key).map(|&value| value.to_owned());
@@ -95,7 +95,8 @@ fn times_never_decrease_and_ends_are_kept() {
 
 #[test]
 fn the_mean_rate_is_kept() {
-    // Of n independent gaps as long as they vary, the mean varies by 1 in the root of n.
+    // For n independent gaps whose deviation equals their mean, the mean varies by 1 in the root of
+    // n.
     let check = |model: ArrivalModel, tolerance: f64| {
         let count = model.series(1000.0, MINUTES_15, 3).unwrap().count() as f64;
         assert!((count / 9e5 - 1.0).abs() <= tolerance, "{model}: {count}");
@@ -120,7 +121,7 @@ fn a_diurnal_rate_is_the_sine_that_was_asked_for() {
     for (minute, count) in counts.iter().enumerate() {
         let phase = |minute: usize| libm::cos(minute as f64 / 15.0 * 2.0 * std::f64::consts::PI);
         let sine = (phase(minute) - phase(minute + 1)) * 15.0 / 2.0 / std::f64::consts::PI;
-        // Four cycles, a minute each.
+        // Four cycles of one minute each.
         let want = 4.0 * 60.0 * (1000.0 + 900.0 * sine);
         assert!((count - want).abs() < 5.0 * want.sqrt(), "minute {minute}: {count}, not {want}");
     }

@@ -7,8 +7,8 @@
 //!   octave 3  d3                            of fours;  log2(mean d^2) over the octave: slope 2H - 1
 //! ```
 //!
-//! Daubechies' wavelet with three vanishing moments does not see a trend that is a parabola or less.
-//! Each octave counts by how well it is known; coefficients that would reach past an end are left out.
+//! Daubechies' wavelet with three vanishing moments ignores trends up to a parabola. Each octave is
+//! weighted by its certainty. Coefficients that would reach past an end are left out.
 //!
 //! Source: Abry and Veitch, "Wavelet analysis of long-range-dependent traffic" (1998).
 
@@ -16,15 +16,16 @@ use super::deviations::NEGLIGIBLE;
 use super::line::weighted_slope;
 use std::f64::consts::LN_2;
 
-/// The series itself is no true level 0 of the pyramid; from here on that does not matter.
+/// The series itself is not a true level 0 of the pyramid; from this octave on the difference is
+/// negligible.
 const OCTAVE_MIN: usize = 3;
 /// Octaves with fewer coefficients are left out.
 const COEFFICIENT_COUNT_MIN: usize = 8;
 const TAP_COUNT: usize = 6;
-/// Of a normal distribution 95 % lies within so many standard deviations.
+/// 95 % of a normal distribution lie within this many standard deviations.
 pub(super) const DEVIATIONS_OF_95_PERCENT: f64 = 1.959_963_984_540_054;
 
-/// The exponent, and half of its 95 % interval; none if fewer than two octaves have any energy.
+/// The exponent, and half of its 95 % interval; `None` if fewer than two octaves have any energy.
 pub(super) fn exponent(deviations: &[f64]) -> Option<(f64, f64)> {
     let octaves = energies(deviations);
     let known = octaves.iter().enumerate().skip(OCTAVE_MIN - 1);
@@ -34,7 +35,7 @@ pub(super) fn exponent(deviations: &[f64]) -> Option<(f64, f64)> {
     }
     let points = known.map(|(at, &(energy, count))| {
         let half = count as f64 / 2.0;
-        // The logarithm of a mean of squares is low by this in the mean, and varies by that.
+        // The logarithm of a mean of squares is too low by this on average, with that variance.
         let bias = digamma(half) / LN_2 - libm::log2(half);
         ((at + 1) as f64, libm::log2(energy) - bias, trigamma(half) / (LN_2 * LN_2))
     });
@@ -45,7 +46,7 @@ pub(super) fn exponent(deviations: &[f64]) -> Option<(f64, f64)> {
 /// Mean square and number of the coefficients of each octave, from the first.
 pub(super) fn energies(series: &[f64]) -> Vec<(f64, usize)> {
     let low = low_pass();
-    // The high-pass filter is the low-pass one backwards, every other tap negative.
+    // The high-pass filter is the low-pass filter reversed, with every other tap negated.
     let high: [f64; TAP_COUNT] = std::array::from_fn(|i| {
         if i % 2 == 0 { low[TAP_COUNT - 1 - i] } else { -low[TAP_COUNT - 1 - i] }
     });
@@ -78,7 +79,7 @@ fn low_pass() -> [f64; TAP_COUNT] {
     taps.map(|tap| tap / (16.0 * std::f64::consts::SQRT_2))
 }
 
-/// The derivative of the logarithm of the gamma function, for positive `x`: moved up to where the
+/// The derivative of the logarithm of the gamma function, for positive `x`, shifted up to where the
 /// asymptotic series is exact to a double.
 fn digamma(mut x: f64) -> f64 {
     let mut sum = 0.0;

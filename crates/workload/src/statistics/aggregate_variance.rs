@@ -10,14 +10,14 @@
 use super::deviations::NEGLIGIBLE;
 use super::line::slope;
 
-/// Blocks shorter than this tell of neighbours, not of the long run.
+/// Shorter blocks reflect neighbours, not the long run.
 const BLOCK_LEN_MIN: f64 = 4.0;
-/// The variance of fewer means is no more than a guess.
+/// The variance of fewer means is too uncertain.
 const BLOCK_COUNT_MIN: usize = 64;
-/// Block lengths grow by this.
+/// The growth factor of block lengths.
 const STEP: f64 = std::f64::consts::SQRT_2;
 
-/// None if means vary at fewer than two lengths, which are no line.
+/// `None` if means vary at fewer than two lengths, because those define no line.
 pub(super) fn exponent(deviations: &[f64]) -> Option<f64> {
     let points: Vec<(f64, f64)> = block_lens(deviations.len())
         .map(|len| (len, variance(deviations, len)))

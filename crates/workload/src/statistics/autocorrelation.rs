@@ -2,11 +2,11 @@
 
 use super::deviations::deviations;
 
-/// How much a series is like itself so many places later, for each of `lags`: 1 the same, -1 the
-/// opposite, 0 unrelated. Nothing where the series is not longer than that, or does not vary.
+/// The autocorrelation of a series at each of `lags`: 1 for equal, -1 for opposite, 0 for
+/// unrelated. `None` where the lag is not shorter than the series, or the series is constant.
 ///
-/// The mean of the products is over those there are, as in the thesis, 4.1; so at long lags of a short
-/// series it may leave -1 to 1.
+/// The mean is over the products that exist, as in section 4.1 of the thesis, so at long lags of a
+/// short series the value may leave the range from -1 to 1.
 pub fn autocorrelations(series: &[f64], lags: &[usize]) -> Vec<Option<f64>> {
     let Some(deviations) = deviations(series) else { return vec![None; lags.len()] };
     let at = |&lag: &usize| {

@@ -7,13 +7,13 @@ use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 use std::f64::consts::PI;
 
-/// So many values with the Hurst exponent `exponent`, variance 1.
+/// `len` values with the Hurst exponent `exponent` and variance 1.
 pub(super) fn fractional_noise(len: usize, exponent: f64, seed: u64) -> Vec<f64> {
     let covariance = |lag: f64| {
         let power = |x: f64| libm::pow(x.abs(), 2.0 * exponent);
         (power(lag + 1.0) - 2.0 * power(lag) + power(lag - 1.0)) / 2.0
     };
-    // One turn: the covariances up to `len` and back.
+    // One period: the covariances up to `len` and back.
     let mut row: Vec<f64> = (0..=len).map(|lag| covariance(lag as f64)).collect();
     row.extend((1..len).rev().map(|lag| covariance(lag as f64)));
     let mut planner = RealFftPlanner::<f64>::new();

@@ -12,15 +12,16 @@ pub const LEN_MIN: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Estimator {
-    /// How fast means of longer and longer blocks come closer together.
+    /// How fast the means of longer blocks converge.
     AggregateVariance,
-    /// How fast the range of the sum grows with the block, in standard deviations of the block.
+    /// How fast the range of the running sum grows with the block length, in standard deviations of
+    /// the block.
     RescaledRange,
     /// How steep the periodogram is at its lowest frequencies.
     Periodogram,
     /// How fast the energy of wavelet coefficients grows with the octave.
     AbryVeitch,
-    /// Which fractional Gaussian noise is the likeliest to have this periodogram.
+    /// The fractional Gaussian noise that is most likely to have this periodogram.
     Whittle,
 }
 
@@ -34,7 +35,7 @@ impl Estimator {
         Estimator::Whittle,
     ];
 
-    /// Its name for people.
+    /// Its display name.
     pub fn name(self) -> &'static str {
         match self {
             Estimator::AggregateVariance => "aggregate variance",
@@ -51,18 +52,18 @@ impl Estimator {
 pub struct Hurst {
     /// By which estimator.
     pub by: Estimator,
-    /// The exponent: 0.5 where what was long ago does not matter. A trend may bring it above 1.
+    /// The exponent; 0.5 if the distant past has no influence. A trend may raise it above 1.
     pub exponent: f64,
-    /// How far off it may be, either way, in 19 of 20 cases if the estimator's model holds; known of
-    /// Abry-Veitch and Whittle.
+    /// The half width of the 95 % interval, provided that the estimator's model holds. Only
+    /// Abry-Veitch and Whittle give it.
     pub margin: Option<f64>,
 }
 
-/// The Hurst exponent of `series` by all five estimators, or nothing if the series is shorter than
-/// [`LEN_MIN`], does not vary, has a value that is no number, or leaves one of them nothing to go by: what goes
-/// to and fro between two values varies at one scale only.
+/// The Hurst exponent of `series` by all five estimators. `None` if the series is shorter than
+/// [`LEN_MIN`], is constant, contains a value that is not a number, or leaves an estimator without
+/// data; a series that alternates between two values, for example, varies at only one scale.
 ///
-/// Cost: two Fourier transforms' worth of time; ten million points take a few seconds, and 24 bytes a
+/// Cost: about two Fourier transforms. Ten million points take a few seconds and 24 bytes per
 /// point.
 pub fn hurst_exponents(series: &[f64]) -> Option<[Hurst; 5]> {
     let deviations = deviations(series).filter(|all| all.len() >= LEN_MIN)?;

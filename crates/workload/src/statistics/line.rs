@@ -1,12 +1,12 @@
 //! The straight line through points.
 
-/// The slope of the line with the least squares through `points`, `(x, y)`.
+/// The slope of the least-squares line through `points`, `(x, y)`.
 pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
     weighted_slope(points.iter().map(|&(x, y)| (x, y, 1.0))).0
 }
 
-/// The slope of the line with the least weighted squares through points of the given variances,
-/// `(x, y, variance)`, and the slope's own variance.
+/// The slope of the weighted least-squares line through points with the given variances, `(x, y,
+/// variance)`, and the variance of the slope.
 pub(super) fn weighted_slope(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
     let sum = |of: fn(f64, f64) -> f64| {
         points.clone().map(|(x, y, variance)| of(x, y) / variance).sum::<f64>()

@@ -11,12 +11,11 @@
 //!               |  wavelets        Abry-Veitch           energy of octave j ~ 2^(j(2H-1))
 //! ```
 //!
-//! No one estimator is to be trusted alone: a trend or a daily cycle moves some of them and not the
-//! others, which is why there are five.
+//! No single estimator is reliable: a trend or a daily cycle affects some of them and not the
+//! others. Therefore there are five.
 //!
 //! Invariants
-//!   S1  A series that is too short, or that does not vary, or at one scale only, has no estimate; none is
-//!       made up.
+//!   S1  A series that is too short, constant, or varies at only one scale has no estimate.
 //!   S2  Estimates depend on the order and the shape of a series, not on its unit or its mean.
 //!
 //! Sources: Feitelson, "Workload modeling for computer systems performance evaluation", chapter 9; Taqqu,

@@ -1,15 +1,16 @@
-//! The periodogram: how much of a series' variance is at which frequency; near 0 it goes as f^(1-2H).
+//! The periodogram: the distribution of a series' variance over frequencies. Near 0 it behaves as
+//! f^(1-2H).
 
 use super::deviations::NEGLIGIBLE;
 use super::line::slope;
 use realfft::RealFftPlanner;
 use std::f64::consts::PI;
 
-/// The estimate is read off the lowest tenth of the frequencies.
+/// The estimate uses the lowest tenth of the frequencies.
 const LOWEST_PART: usize = 10;
 
-/// Squares of the Fourier transform at the frequencies `2 pi k / len`, from `k = 1` up to below the
-/// highest, where it would be real.
+/// Squares of the Fourier transform at the frequencies `2 pi k / len`, from `k = 1` to just below
+/// the highest frequency, where the transform is real.
 #[derive(Debug)]
 pub(super) struct Periodogram {
     pub(super) len: usize,
@@ -30,12 +31,12 @@ impl Periodogram {
         Periodogram { len, power }
     }
 
-    /// The angle of the frequency at `at`, more than 0 and less than pi.
+    /// The angular frequency at `at`, above 0 and below pi.
     pub(super) fn frequency(&self, at: usize) -> f64 {
         2.0 * PI * (at + 1) as f64 / self.len as f64
     }
 
-    /// None if there is power at fewer than two of the frequencies, which are no line.
+    /// `None` if fewer than two frequencies have power, because those define no line.
     pub(super) fn exponent(&self) -> Option<f64> {
         let lowest = self.power.iter().take(self.power.len() / LOWEST_PART).enumerate();
         let points: Vec<(f64, f64)> = lowest

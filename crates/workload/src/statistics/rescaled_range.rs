@@ -10,9 +10,9 @@
 
 use super::line::slope;
 
-/// Shorter blocks bring the exponent up, whatever the series.
+/// Shorter blocks raise the exponent of any series.
 const BLOCK_LEN_MIN: usize = 32;
-/// So many blocks of the longest kind.
+/// The number of blocks of the longest length.
 const BLOCK_COUNT_MIN: usize = 4;
 
 pub(super) fn exponent(deviations: &[f64]) -> f64 {

@@ -1,4 +1,4 @@
-//! Noise of known exponent, other people's numbers, and series that have no estimate.
+//! Noise of known exponent, results of other programs, and series without an estimate.
 
 use super::deviations::{NEGLIGIBLE, deviations};
 use super::fractional_noise::fractional_noise;
@@ -6,8 +6,8 @@ use super::periodogram::Periodogram;
 use super::*;
 use std::path::PathBuf;
 
-/// How far off an estimate of 2^17 values may be: aggregate variance is known to read low, the more the
-/// nearer the exponent is to 1, and R/S to read high near 0.5 and low near 1.
+/// The tolerance for 2^17 values. Aggregate variance reads low, more so as the exponent approaches
+/// 1; R/S reads high near 0.5 and low near 1.
 const TOLERANCES: [(Estimator, [f64; 4]); 5] = [
     (Estimator::AggregateVariance, [0.03, 0.03, 0.05, 0.08]),
     (Estimator::RescaledRange, [0.05, 0.04, 0.04, 0.06]),
@@ -115,8 +115,9 @@ fn there_is_no_estimate_of_what_is_short_or_does_not_vary() {
     assert!((autocorrelations(&by_turns, &[1])[0].unwrap() + 1.0).abs() < 1e-12);
 }
 
-/// What returns every third value has no power at low frequencies but what rounding left, and the slope of that
-/// was told as an exponent (S1). So gaps of constant arrivals at 3/s are.
+/// A series with a period of three has no power at low frequencies except rounding errors, whose
+/// slope used to be reported as an exponent (S1). Gaps of constant arrivals at 3/s are such a
+/// series.
 #[test]
 fn what_comes_back_every_third_time_has_no_long_run() {
     let thirds: Vec<f64> = (0..9_999).map(|i| 333_333_333.0 + f64::from(i % 3 / 2)).collect();
@@ -148,7 +149,7 @@ fn a_series_whose_means_do_not_vary_has_finite_estimates_or_none() {
             }
         }
     }
-    // Odd blocks of what goes to and fro differ, and the less the longer they are; even ones do not.
+    // Odd blocks of an alternating series differ, less so the longer they are; even blocks do not.
     let by_turns: Vec<f64> = (0..4096).map(|i| [-1.0, 1.0][i % 2]).collect();
     let found = aggregate_variance::exponent(&by_turns);
     assert!(found.is_some_and(|exponent| exponent.abs() < 0.01), "{found:?}");

@@ -1,13 +1,13 @@
-//! Whittle: of all fractional Gaussian noises the one whose spectral density fits the periodogram best.
+//! Whittle: the fractional Gaussian noise whose spectral density fits the periodogram best.
 //!
 //! ```text
 //!   f(l; H) = (1 - cos l) sum over all j of |l + 2 pi j|^(-2H-1)         but for a factor
 //!   Q(H)    = log(mean(I / f)) + mean(log f)                             least at the estimate
 //! ```
 //!
-//! The factor drops out of Q. Where the density hardly changes, neighbouring frequencies are taken
-//! together: their powers are added up, which is all that Q knows of them. So ten million points cost
-//! four thousand densities.
+//! The factor cancels in Q. Where the density hardly changes, neighbouring frequencies are grouped
+//! and their powers added, which is all that Q needs. So ten million points cost four thousand
+//! evaluations of the density.
 //!
 //! Sources: Beran, "Statistics for long-memory processes" (1994), 6.1; the sum's tail by the midpoint
 //! rule, as Paxson's (1997), with two corrections.
@@ -19,9 +19,9 @@ use std::f64::consts::PI;
 const EXPONENT_MIN: f64 = 0.01;
 const EXPONENT_MAX: f64 = 0.999;
 const TOLERANCE: f64 = 1e-6;
-/// Neighbours of up to this share of their frequency are taken together.
+/// Frequencies within this share of their value are grouped.
 const GROUP_WIDTH: f64 = 1.0 / 256.0;
-/// Terms of the density's sum before its tail.
+/// The terms of the density's sum that precede its tail.
 const TERM_COUNT: u32 = 4;
 
 /// Neighbouring frequencies.
@@ -36,7 +36,7 @@ struct Group {
 pub(super) fn exponent(periodogram: &Periodogram) -> (f64, f64) {
     let groups = groups(periodogram);
     let exponent = least(|exponent| misfit(&groups, exponent));
-    // The information about H in so many frequencies, the unknown variance taken off.
+    // The information about H in this many frequencies, less the part of the unknown variance.
     let step = 1e-4;
     let score = |group: &Group| {
         let density = |exponent| libm::log(density(group.frequency, exponent));
@@ -67,7 +67,7 @@ fn groups(periodogram: &Periodogram) -> Vec<Group> {
     groups
 }
 
-/// Q of the module's picture.
+/// Q as in the module's picture.
 fn misfit(groups: &[Group], exponent: f64) -> f64 {
     let (mut count, mut ratios, mut logs) = (0.0, 0.0, 0.0);
     for group in groups {
@@ -79,7 +79,7 @@ fn misfit(groups: &[Group], exponent: f64) -> f64 {
     libm::log(ratios / count) + logs / count
 }
 
-/// The spectral density of fractional Gaussian noise, but for a factor that depends on the exponent.
+/// The spectral density of fractional Gaussian noise, up to a factor that depends on the exponent.
 pub(super) fn density(frequency: f64, exponent: f64) -> f64 {
     let power = -2.0 * exponent - 1.0;
     let mut sum = libm::pow(frequency, power);
@@ -90,7 +90,7 @@ pub(super) fn density(frequency: f64, exponent: f64) -> f64 {
     let turn = 2.0 * PI * (f64::from(TERM_COUNT) + 0.5);
     for edge in [turn + frequency, turn - frequency] {
         let at_edge = libm::pow(edge, power);
-        // The integral from the edge on, and two corrections: f' / 24 - 7 f''' / 5760.
+        // The integral from the edge, and two corrections: f' / 24 - 7 f''' / 5760.
         let step = 2.0 * PI / edge;
         let first = power * step / 24.0;
         let third = power * (power - 1.0) * (power - 2.0) * step * step * step;
@@ -99,7 +99,7 @@ pub(super) fn density(frequency: f64, exponent: f64) -> f64 {
     (1.0 - libm::cos(frequency)) * sum
 }
 
-/// Where `of` is least, by golden section: it has one low between the exponents there are.
+/// The minimum of `of` by golden section; `of` has a single minimum between the possible exponents.
 fn least(of: impl Fn(f64) -> f64) -> f64 {
     let golden = (libm::sqrt(5.0) - 1.0) / 2.0;
     let (mut low, mut high) = (EXPONENT_MIN, EXPONENT_MAX);

@@ -1,6 +1,7 @@
-//! Traces that come with the program: a real machine's hour, and file systems on the block device.
+//! Traces that come with the program: an hour of a virtual machine, and file systems on our block
+//! device.
 //!
-//! They were recorded, not made: `crates/workload/traces/README.md` says of what and how.
+//! They were recorded on real systems; `crates/workload/traces/README.md` describes how.
 
 use super::error::TraceError;
 use super::reader::TraceReader;
@@ -10,19 +11,19 @@ use std::path::Path;
 /// A trace that comes with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BundledTrace {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it is of.
+    /// Its content in words.
     pub title: &'static str,
-    /// How many requests it has.
+    /// The number of requests.
     pub request_count: u64,
-    /// How much they touch, in whole blocks.
+    /// The bytes they touch, in whole blocks.
     pub footprint_bytes: u64,
-    /// CSV, packed with zstd.
+    /// CSV, compressed with zstd.
     bytes: &'static [u8],
 }
 
-/// All of them.
+/// All bundled traces.
 pub const BUNDLED: [BundledTrace; 4] = [
     BundledTrace {
         name: "vm",
@@ -55,12 +56,12 @@ pub const BUNDLED: [BundledTrace; 4] = [
 ];
 
 impl BundledTrace {
-    /// The one of that name, in any case.
+    /// The trace with this name, ignoring case.
     pub fn named(name: &str) -> Option<BundledTrace> {
         BUNDLED.into_iter().find(|trace| trace.name.eq_ignore_ascii_case(name))
     }
 
-    /// Its requests, from the first.
+    /// Its requests, from the first one.
     ///
     /// # Errors
     /// As [`TraceReader::of`].

@@ -1,4 +1,4 @@
-//! Why a trace cannot be read.
+//! Errors of reading a trace.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub enum TraceError {
         #[source]
         source: io::Error,
     },
-    /// No format that we know begins so.
+    /// No known format begins like this.
     #[error(
         "trace {path}: no known format begins with {got:?}; expected a line of CSV (ours, MSR \
          Cambridge, SYSTOR '17) or vscsi records"
@@ -24,31 +24,31 @@ pub enum TraceError {
     Unknown {
         /// The file.
         path: PathBuf,
-        /// How it begins.
+        /// The first bytes.
         got: String,
     },
-    /// A line that is none of the format's.
+    /// A line does not match the format.
     #[error("trace {path}, line {line}: expected {expected}, got {got:?}")]
     Line {
         /// The file.
         path: PathBuf,
-        /// Which, counted from 1.
+        /// The line number, counted from 1.
         line: u64,
-        /// What should be there.
+        /// The expected content.
         expected: &'static str,
-        /// What is.
+        /// The actual content.
         got: String,
     },
-    /// A record that is none of the format's.
+    /// A record does not match the format.
     #[error("trace {path}, byte {offset}: expected {expected}, got {got}")]
     Record {
         /// The file.
         path: PathBuf,
-        /// Where the record begins, decompressed.
+        /// The offset of the record in the decompressed file.
         offset: u64,
-        /// What should be there.
+        /// The expected content.
         expected: &'static str,
-        /// What is.
+        /// The actual content.
         got: String,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a trace file is written.
+/// The format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
     /// Ours: `time_us,op,offset_bytes,size_bytes`

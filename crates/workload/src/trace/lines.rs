@@ -1,4 +1,4 @@
-//! The formats of lines: ours, which follows, MSR Cambridge and SYSTOR '17.
+//! The line formats: ours (described below), MSR Cambridge and SYSTOR '17.
 //!
 #![doc = include_str!("../../../../docs/block_traces.md")]
 
@@ -8,7 +8,7 @@ use super::request::{Fault, Parsed, TraceOp, request, time_ns};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-/// A line longer than this is none of a trace.
+/// A longer line does not belong to a trace.
 const LINE_LEN_BYTES_MAX: u64 = 4096;
 
 /// The lines of a file.
@@ -62,14 +62,14 @@ impl Lines {
         }
     }
 
-    /// What is wrong with the line read last.
+    /// The error for the line read last.
     pub(super) fn refusal(&self, fault: Fault) -> TraceError {
         let (path, line) = (self.path.clone(), self.line);
         TraceError::Line { path, line, expected: fault.expected, got: fault.got }
     }
 }
 
-/// SYSTOR's hours are a file each, and whoever joins them has such a line in front of each.
+/// SYSTOR has one file per hour. A concatenation of them has a header line before each hour.
 fn is_header(text: &str) -> bool {
     text.starts_with("time_us,") || text.starts_with("Timestamp,")
 }

@@ -1,4 +1,4 @@
-//! Block traces: who wrote or read how many bytes where, and when.
+//! Block traces: which bytes were read or written, and when.
 //!
 //! ```text
 //!   file, plain or .zst or .gz --> format, from the first bytes --> TraceRequest, TraceRequest, ...
@@ -11,21 +11,20 @@
 //! | SYSTOR '17 | `Timestamp,Response,IOType,LUN,Offset,Size`; seconds with a fraction |
 //! | CloudPhysics vscsi 1 and 2 | records of 32 and 40 bytes; microseconds, sectors of 512 bytes |
 //!
-//! Requests are read one by one: a trace may be longer than memory.
+//! Requests are read one by one, so a trace may be larger than memory.
 //!
 //! Invariants
-//!   T1  Time begins with the first request and never goes back: a request that the file has too late
-//!       is taken to come with the one before it, and counted.
-//!   T2  A line or record that is not understood, or 2^62 ns or more later than the first request, ends the
-//!       reading with an error that names it. What says that it is neither a read nor a write, or is of no
-//!       bytes, is skipped and counted.
+//!   T1  Time starts with the first request and never goes back. A request that is out of order in
+//!       the file gets the time of the request before it and is counted.
+//!   T2  A line or record that cannot be parsed, or is 2^62 ns or more later than the first
+//!       request, ends the reading with an error that names it. A request that is neither a read
+//!       nor a write, or has no bytes, is skipped and counted.
 //!
 //! Sources: the README files of the MSR Cambridge and SYSTOR '17 traces; the record layout in
-//! libCacheSim's vscsi reader; `docs/block_traces.md` for ours.
-//! Traces are made too, of a given shape ([`Shape`]), and recorded from any disk ([`Recorder`]); some come with
-//! the program ([`BundledTrace`]).
+//! libCacheSim's vscsi reader; `docs/block_traces.md` for our format. Other traces are synthetic,
+//! of a given shape ([`Shape`]), or come with the program ([`BundledTrace`]).
 //!
-//! Not here: what is done with the requests (`replay`).
+//! Not here: replaying requests and recording them from a disk (the crate `imbrex-bench`).
 
 mod bundled;
 mod error;

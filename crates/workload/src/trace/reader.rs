@@ -1,4 +1,4 @@
-//! The requests of a trace, one by one, in whatever format they are.
+//! Reads the requests of a trace one by one, in any format.
 
 use super::error::TraceError;
 use super::format::TraceFormat;
@@ -28,11 +28,11 @@ impl fmt::Debug for TraceReader {
     }
 }
 
-/// How many bytes tell the format.
+/// The number of bytes used to detect the format.
 const HEAD_LEN_BYTES: usize = 256;
 
 impl TraceReader {
-    /// Opens `path`, and finds out its format unless `format` says it.
+    /// Opens `path` and detects its format unless `format` is given.
     ///
     /// # Errors
     /// [`TraceError::Io`], [`TraceError::Unknown`].
@@ -42,7 +42,7 @@ impl TraceReader {
         TraceReader::of(path, Box::new(file), format)
     }
 
-    /// Reads what `bytes` gives; `path` names it in errors.
+    /// Reads from `bytes`; errors name `path`.
     ///
     /// # Errors
     /// As [`TraceReader::open`].
@@ -81,17 +81,17 @@ impl TraceReader {
         }
     }
 
-    /// How the file is written, if it is one.
+    /// The format of the file; `None` for a synthetic trace.
     pub fn format(&self) -> Option<TraceFormat> {
         self.format
     }
 
-    /// How many lines or records were neither reads nor writes, so far.
+    /// The number of lines or records so far that were neither reads nor writes.
     pub fn skipped_count(&self) -> u64 {
         self.skipped_count
     }
 
-    /// How many requests the file had behind later ones, so far.
+    /// The number of requests so far that the file has after later ones.
     pub fn late_count(&self) -> u64 {
         self.late_count
     }
@@ -138,17 +138,19 @@ pub(super) enum Pieces {
 }
 
 impl Pieces {
-    /// What is wrong with the piece read last.
+    /// The error for the piece read last.
     fn refusal(&self, fault: Fault) -> TraceError {
         match self {
             Pieces::Lines(lines) => lines.refusal(fault),
             Pieces::Records(records) => records.refusal(fault),
-            Pieces::Synthetic(_) => unreachable!("what is made is over in weeks: {fault:?}"),
+            Pieces::Synthetic(_) => {
+                unreachable!("a synthetic trace lasts weeks at most: {fault:?}")
+            }
         }
     }
 }
 
-/// The format of what begins so.
+/// The format of a file that begins with `head`.
 fn detect(head: &[u8]) -> Option<TraceFormat> {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();

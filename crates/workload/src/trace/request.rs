@@ -12,17 +12,17 @@ pub enum TraceOp {
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// When it came, counted from the first request: below 2^62.
+    /// The arrival time since the first request: below 2^62.
     pub at_ns: u64,
     /// What it does.
     pub op: TraceOp,
     /// Its first byte.
     pub offset_bytes: u64,
-    /// How many bytes: 1 to 2^30, and the last of them below 2^63.
+    /// The length: 1 to 2^30 bytes, and the last byte below 2^63.
     pub len_bytes: u64,
 }
 
-/// What was wrong with a piece, before its place is known.
+/// The error in a piece, before its position is added.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) expected: &'static str,
@@ -39,21 +39,21 @@ impl Fault {
     }
 }
 
-/// What a line or a record says.
+/// A parsed line or record.
 #[derive(Debug)]
 pub(super) enum Parsed {
-    /// A request, its time by the file's own clock.
+    /// A request with the time of the file's own clock.
     Request(TraceRequest),
     /// Neither a read nor a write.
     Skipped,
 }
 
-/// The last byte of a request lies below this.
+/// The bound for the end of a request.
 const END_MAX: u64 = 1 << 63;
-/// No drive takes a longer request, and whoever replays one holds its bytes.
+/// The longest request. No drive takes a longer one, and a replay holds its bytes in memory.
 const LEN_BYTES_MAX: u64 = 1 << 30;
 
-/// A request if it has bytes, not too many, and an end that can be counted.
+/// Builds a request, unless it has no bytes, too many bytes, or an end that does not fit.
 pub(super) fn request(
     at_ns: u64,
     op: TraceOp,
@@ -74,12 +74,12 @@ pub(super) fn request(
     }
 }
 
-/// Times lie below this from the first request on: whatever a run adds to them is still a number. By the
-/// file's own clock they may be larger: MSR's begin with the year 1601.
+/// The bound for times since the first request, so that a run can add to them without overflow. In
+/// the file's own clock times may be larger: MSR's start in the year 1601.
 pub(super) const LEN_NS_MAX: u64 = 1 << 62;
 pub(super) const TIME_EXPECTED: &str = "a time below 2^62 ns from the first request on";
 
-/// So many times `unit_ns`, as a time of the file's own clock.
+/// `count` units of `unit_ns`, as a time of the file's own clock.
 pub(super) fn time_ns(count: u64, unit_ns: u64) -> Result<u64, Fault> {
     count
         .checked_mul(unit_ns)

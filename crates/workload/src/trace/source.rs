@@ -1,4 +1,4 @@
-//! Where a trace comes from.
+//! Sources of traces.
 
 use super::bundled::BundledTrace;
 use super::error::TraceError;
@@ -8,23 +8,23 @@ use super::synthetic::{Shape, SyntheticTrace};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a trace comes from: it can be read more than once.
+/// The source of a trace, which can be read more than once.
 #[derive(Clone, Debug)]
 pub enum TraceSource {
     /// A file.
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// How it is written; found out if `None`.
+        /// The format; detected if `None`.
         format: Option<TraceFormat>,
     },
     /// One that comes with the program.
     Bundled(BundledTrace),
-    /// Made as it is read.
+    /// A synthetic trace, generated while it is read.
     Synthetic {
-        /// What it looks like.
+        /// Its shape.
         shape: Shape,
-        /// Of what it draws.
+        /// The seed.
         seed: u64,
     },
 }

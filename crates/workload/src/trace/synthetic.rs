@@ -1,4 +1,4 @@
-//! Traces that are made: of a given shape, from a seed.
+//! Synthetic traces: of a given shape, from a seed.
 //!
 //! ```text
 //!   the device     |..W....W..|.......W..|..W.......|   files of one length, some of them written (W)
@@ -7,14 +7,14 @@
 //!   reads                      a part of a file: of a written one, or of any
 //! ```
 //!
-//! Before the first request the device is full, in the order of its addresses: whatever is read was
-//! written, and every fragment comes from the trace.
+//! Before the first request the device is full, in address order. So every read finds written data,
+//! and all fragmentation comes from the trace.
 //!
 //! Invariants
 //!   M1  The same shape and seed give the same requests.
 //!   M2  Every request is of whole blocks and lies within one file.
 //!
-//! Not here: which shapes stand for which traces (`repro::figures::driver`).
+//! Not here: the shapes that stand in for traces of a paper (the crate `imbrex-repro`).
 
 use super::request::{TraceOp, TraceRequest};
 use crate::keys::Permutation;
@@ -22,103 +22,103 @@ use imbrex_clockwork::Prng;
 use imbrex_disk::BLOCK_LEN_BYTES;
 
 const BLOCK: u64 = BLOCK_LEN_BYTES as u64;
-/// Of the picks of a scattered shape, so many in 100 go to so many in 100 of the files.
+/// In a scattered shape, 80 of 100 picks go to 20 of 100 files.
 const BUSY_PICK_PERCENT: u64 = 80;
 const BUSY_FILE_PERCENT: u64 = 20;
 
-/// How requests of one kind are distributed over lengths: `(weight, bytes)`.
+/// The distribution of request lengths: `(weight, bytes)`.
 pub type Sizes = &'static [(u64, u64)];
 
-/// What a made trace looks like.
+/// The shape of a synthetic trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
-    /// What it stands for.
+    /// The name of the trace it stands in for.
     pub name: &'static str,
-    /// All that it may touch.
+    /// The bytes that it may touch.
     pub footprint_bytes: u64,
-    /// One file, of whole blocks; no request is longer.
+    /// The length of a file, in whole blocks; no request is longer.
     pub file_len_bytes: u64,
-    /// Files that are written, of all in a thousand.
+    /// Written files per thousand files.
     pub written_permille: u64,
-    /// In which order they are written.
+    /// The order of writes.
     pub order: WriteOrder,
-    /// Requests.
+    /// The number of requests.
     pub request_count: u64,
-    /// Reads, of all requests in a hundred.
+    /// Reads per hundred requests.
     pub read_percent: u64,
-    /// Reads of files that are written, of all reads in a hundred; the others read any file.
+    /// Reads of written files per hundred reads; the other reads go to any file.
     pub read_written_percent: u64,
-    /// Lengths of reads.
+    /// The lengths of reads.
     pub read_sizes: Sizes,
-    /// Lengths of writes; a turn that is shorter than one cuts it.
+    /// The lengths of writes. The end of a turn cuts a longer write.
     pub write_sizes: Sizes,
-    /// From one request to the next, in the mean; the intervals are distributed exponentially.
+    /// The mean interval between requests; intervals are exponentially distributed.
     pub interval_ns: u64,
 }
 
-/// In which order files are written.
+/// The order in which files are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriteOrder {
-    /// Each write goes to any file, and there to the next place of a random order; four of five go to
-    /// a fifth of the files.
+    /// Each write goes to any file, at the next place of a random order within the file. Four of
+    /// five writes go to a fifth of the files.
     Scattered,
-    /// The same, but only so many files are written at once; when one is written through, another takes
-    /// its place, four of five times one of that fifth.
+    /// Like `Scattered`, but only `count` files are written at once. When one is complete, another
+    /// takes its place, in four of five cases one of the busy fifth.
     Gathered {
-        /// How many.
+        /// The number of files.
         count: u64,
     },
-    /// So many files are written at once, each from its start to its end, by turns of such a mean
-    /// length; then another file takes its place.
+    /// `count` files are written at once, each from its start to its end, in turns. When one is
+    /// complete, another takes its place.
     Streams {
-        /// How many.
+        /// The number of files.
         count: u64,
-        /// How much one writes until another goes on: this in the mean, from half to one and a half.
+        /// The mean length of a turn; turns have half to one and a half of it.
         turn_bytes: u64,
     },
 }
 
 impl Shape {
-    /// How many files the footprint has: one at least.
+    /// The number of files in the footprint, at least one.
     pub fn file_count(&self) -> u64 {
         (self.footprint_bytes / self.file_len_bytes).max(1)
     }
 
-    /// How many of them are written: one at least.
+    /// The number of written files, at least one.
     pub fn written_file_count(&self) -> u64 {
         (self.file_count() * self.written_permille / 1000).max(1)
     }
 
-    /// All that is ever written, each block once.
+    /// The bytes that are ever written, each block counted once.
     pub fn written_footprint_bytes(&self) -> u64 {
         self.written_file_count() * self.file_len_bytes
     }
 
-    /// The device's end.
+    /// The end of the device.
     pub fn end_bytes(&self) -> u64 {
         self.file_count() * self.file_len_bytes
     }
 }
 
-/// The requests of a shape, one by one.
+/// Generates the requests of a shape one by one.
 #[derive(Debug)]
 pub(super) struct SyntheticTrace {
     shape: Shape,
     prng: Prng,
-    /// Of each written file: how often it was begun, and how many blocks of it are written.
+    /// Per written file: how often it was started, and how many blocks are written.
     files: Vec<(u64, u64)>,
-    /// The busiest first.
+    /// The busiest files first.
     by_rank: Permutation,
-    /// The files being written, of a shape that writes so many at once.
+    /// The files being written, for shapes that write several at once.
     open: Vec<usize>,
-    /// Of each written file: whether it is one of those.
+    /// Per written file: whether it is being written.
     is_open: Vec<bool>,
     turn: Turn,
     done: u64,
     at_ns: u64,
 }
 
-/// Whose turn it is to write, and for how many blocks yet.
+/// The file whose turn it is, and the blocks left in the turn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     stream: usize,
@@ -145,7 +145,7 @@ impl SyntheticTrace {
         SyntheticTrace { shape, prng, files, by_rank, open, is_open, turn, done: 0, at_ns: 0 }
     }
 
-    /// Where the written file of this index begins: they are spread evenly over the device.
+    /// The start of a written file; written files are spread evenly over the device.
     fn start_of(&self, written: usize) -> u64 {
         let file = written as u64 * self.shape.file_count() / self.files.len() as u64;
         file * self.shape.file_len_bytes
@@ -167,7 +167,7 @@ impl SyntheticTrace {
         1
     }
 
-    /// A written file: a busy one, mostly.
+    /// Picks a written file, mostly a busy one.
     fn pick_written(&mut self) -> usize {
         let count = self.files.len() as u64;
         let busy = (count * BUSY_FILE_PERCENT / 100).max(1);
@@ -215,8 +215,9 @@ impl SyntheticTrace {
         (self.start_of(file) + place * BLOCK, len * BLOCK)
     }
 
-    /// In which order the blocks of a file are written, the time that it was begun `begun` times before. Not by a
-    /// [`Permutation`]: of so few numbers that leaves most beside each other.
+    /// The order in which the blocks of a file are written when it is started for the `begun`-th
+    /// time. A [`Permutation`] would not do: with so few numbers, it leaves most neighbours
+    /// adjacent.
     fn order_of(&self, file: usize, begun: u64) -> Vec<u64> {
         let mut prng = Prng::new(begun).derive(&format!("{} {file}", self.shape.name));
         let mut order: Vec<u64> = (0..self.file_blocks()).collect();
@@ -260,7 +261,7 @@ impl SyntheticTrace {
         }
     }
 
-    /// Writes `file` from now on, in the place of the one in `slot`.
+    /// Puts `file` into `slot`, from where it is written from now on.
     fn reopen(&mut self, slot: usize, file: usize) {
         self.is_open[self.open[slot]] = false;
         self.is_open[file] = true;
@@ -289,7 +290,7 @@ impl Iterator for SyntheticTrace {
     }
 }
 
-/// A time from an exponential distribution of this mean; the same on any machine.
+/// A sample of an exponential distribution with this mean, equal on any machine.
 fn exponential(prng: &mut Prng, mean_ns: u64) -> u64 {
     const STEPS: u64 = 1 << 53;
     let share = (prng.below(STEPS) + 1) as f64 / STEPS as f64;
@@ -336,7 +337,7 @@ mod tests {
         assert!((got - wanted).abs() <= tolerance * wanted, "{what}: {got}, wanted {wanted}");
     }
 
-    /// What both shapes must have: M1, M2, counts, shares, time, and where writes go.
+    /// The properties of both shapes: M1, M2, counts, shares, time, and the targets of writes.
     fn check(shape: Shape) -> Vec<TraceRequest> {
         let all = requests(shape, 1);
         assert_eq!(all, requests(shape, 1));
@@ -384,8 +385,8 @@ mod tests {
         assert!(blocks.len() as u64 * 10 > all_blocks * 8, "{} of {all_blocks}", blocks.len());
     }
 
-    /// Of two numbers of a random order of 16 one in eight pairs are neighbours. A permutation by a network of two bits
-    /// had seven of ten, and cleanings merged four times as many nodes.
+    /// In a random order of 16, one in eight pairs are neighbours. A Feistel permutation over two
+    /// bits had seven of ten, and cleanings merged four times as many nodes.
     #[test]
     fn the_blocks_of_a_file_come_in_a_random_order() {
         let mut last = std::collections::BTreeMap::<u64, u64>::new();
@@ -411,7 +412,7 @@ mod tests {
         for request in all.iter().filter(|request| request.op == TraceOp::Write) {
             let blocks = unfinished.entry(request.offset_bytes / shape.file_len_bytes).or_default();
             *blocks += request.len_bytes / BLOCK;
-            // 16 blocks, of which the last write may have some that were written before.
+            // 16 blocks; the last write may contain some that were written before.
             unfinished.retain(|_, blocks| *blocks < 16);
             assert!(unfinished.len() <= 20, "{unfinished:?}");
         }

@@ -1,4 +1,5 @@
-//! CloudPhysics vscsi traces: what VMware's vscsiStats saw, in records of one length, little-endian.
+//! CloudPhysics vscsi traces, as recorded by VMware's vscsiStats: fixed-length little-endian
+//! records.
 //!
 //! ```text
 //!   version 1, 32 bytes          version 2, 40 bytes
@@ -12,7 +13,7 @@
 //!                                32  response time  u64
 //! ```
 //!
-//! A command is a SCSI operation code; those that neither read nor write are skipped.
+//! A command is a SCSI operation code. Commands that neither read nor write are skipped.
 
 use super::error::TraceError;
 use super::format::TraceFormat;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 const SECTOR_LEN_BYTES: u64 = 512;
 
-/// Where the fields that we need lie.
+/// The offsets of the fields that we need.
 struct Layout {
     version: u16,
     len_bytes: usize,
@@ -43,7 +44,7 @@ pub(super) struct Records {
     path: PathBuf,
     from: Box<dyn BufRead + Send>,
     layout: &'static Layout,
-    /// Where the record read last begins and ends.
+    /// The start and the end of the record read last.
     offset: u64,
     end: u64,
 }
@@ -66,7 +67,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(field)
 }
 
-/// The format of a file that begins so: all records of the head say the same version.
+/// The format of a file with this head: all records of the head have the same version.
 pub(super) fn detect(head: &[u8]) -> Option<TraceFormat> {
     let is = |layout: &Layout| {
         let mut records = head.chunks_exact(layout.len_bytes);
@@ -100,7 +101,7 @@ impl Records {
         Some(self.parse(&record).map_err(|fault| self.refusal(fault)))
     }
 
-    /// What is wrong with the record read last.
+    /// The error for the record read last.
     pub(super) fn refusal(&self, fault: Fault) -> TraceError {
         let (path, offset) = (self.path.clone(), self.offset);
         TraceError::Record { path, offset, expected: fault.expected, got: fault.got }

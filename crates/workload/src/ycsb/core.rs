@@ -1,7 +1,8 @@
-//! YCSB's core workload: what its properties say about records and operations.
+//! YCSB's core workload: records and operations as its properties describe them.
 //!
-//! Names, meanings and defaults are those of YCSB's CoreWorkload. Where YCSB would run into a number that means
-//! nothing (a proportion below 0, a scan of 0 to -1 records), this says so instead.
+//! Names, meanings and defaults are those of YCSB's CoreWorkload. Where YCSB would use a
+//! meaningless number (a proportion below 0, a scan of 0 to -1 records), this reports an error
+//! instead.
 
 use super::keys::{InsertSequence, KeyChooser, KeyNames, MILLION};
 use super::lengths::{Histogram, Lengths};
@@ -14,45 +15,45 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// YCSB's numbers are Java's: some are ints, record numbers are longs.
+/// YCSB's numbers are Java's: some are ints; record numbers are longs.
 const INT_MAX: u64 = i32::MAX as u64;
 const LONG_MAX: u64 = i64::MAX as u64;
 
-/// More fields than a record has.
+/// The largest number of fields.
 const FIELD_COUNT_MAX: u64 = 1 << 20;
 
-/// No record is longer, because no value of a store is.
+/// The longest record, which is the longest value of a store.
 pub const RECORD_LEN_BYTES_MAX: u64 = 1 << 30;
 
-/// Weights of operations count in billionths, so that choosing needs no fractions.
+/// Weights of operations are counted in billionths, so that choosing needs no fractions.
 const BILLION: f64 = 1e9;
 
-/// What the clients of a run do, and with what.
+/// The workload of all clients of a run.
 #[derive(Clone, Debug)]
 pub struct CoreWorkload {
     /// The keyspace of the records.
     pub table: String,
-    /// Records after the load.
+    /// The number of records after the load.
     pub record_count: u64,
     /// The first record that a load inserts and that requests choose.
     pub insert_start: u64,
-    /// How many a load inserts: without `insertcount` YCSB's client takes `recordcount`, where its
-    /// workload chooses from the records up to that.
+    /// How many records a load inserts. Without `insertcount`, YCSB's client inserts `recordcount`
+    /// records, while its workload chooses only from the records below that number.
     pub load_count: u64,
-    /// Operations of a run; 0 for no end.
+    /// Operations of a run; 0 for no limit.
     pub operation_count: u64,
     /// From a record's number to its key.
     pub key_names: KeyNames,
     /// The fields of each record, sorted by name.
     pub field_names: Arc<[Arc<str>]>,
     pub(crate) field_lengths: Lengths,
-    /// Reads ask for all fields, rather than for one.
+    /// Whether reads ask for all fields instead of one.
     pub reads_all_fields: bool,
-    /// They ask for each by its name.
+    /// Whether such reads name each field.
     pub reads_by_name: bool,
-    /// Updates write all fields, rather than one.
+    /// Whether updates write all fields instead of one.
     pub writes_all_fields: bool,
-    /// Values are verified as they are read.
+    /// Whether values are verified when they are read.
     pub verifies: bool,
     pub(crate) mix: Mix,
     pub(crate) keys: KeyChooser,
@@ -61,14 +62,14 @@ pub struct CoreWorkload {
     pub retry: InsertRetry,
 }
 
-/// What happens when a load cannot insert a record.
+/// The handling of a failed insert during a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InsertRetry {
-    /// How often it is tried again.
+    /// How often the insert is tried again.
     pub limit: u64,
-    /// How long it waits before that: this many seconds, a fifth more or less.
+    /// The pause before a retry in seconds, varied by a fifth.
     pub interval_s: u64,
-    /// The client then goes on with the next record rather than ending.
+    /// Whether the client continues with the next record afterwards, instead of ending.
     pub keeps_going: bool,
 }
 
@@ -90,8 +91,8 @@ impl CoreWorkload {
         }
         if insert_count == 0 || insert_start.saturating_add(insert_count) > record_count {
             return Err(PropertyError::Contradiction(format!(
-                "insertstart={insert_start} and insertcount={insert_count} are no part of the records 0 to \
-                 {record_count} (recordcount)"
+                "insertstart={insert_start} and insertcount={insert_count} are not within the \
+                 records 0 to {record_count} (recordcount)"
             )));
         }
         let operation_count = p.number("operationcount", 0, (0, LONG_MAX))?;
@@ -100,15 +101,16 @@ impl CoreWorkload {
         let longest = field_lengths.longest();
         if longest.saturating_mul(field_names.len() as u64) > RECORD_LEN_BYTES_MAX {
             return Err(PropertyError::Contradiction(format!(
-                "fieldcount={} fields of up to fieldlength={longest} bytes are a record of more than \
-                 1 GiB, which is no value of a store",
+                "fieldcount={} fields of up to fieldlength={longest} bytes make a record of more \
+                 than 1 GiB, which a store does not take as a value",
                 field_names.len()
             )));
         }
         let verifies = p.flag("dataintegrity", false)?;
         if verifies && !matches!(field_lengths, Lengths::Constant(_)) {
             return Err(PropertyError::Contradiction(
-                "dataintegrity=true needs fieldlengthdistribution=constant: values are told by their length"
+                "dataintegrity=true needs fieldlengthdistribution=constant, because values are \
+                 recognised by their length"
                     .to_owned(),
             ));
         }
@@ -149,7 +151,7 @@ impl CoreWorkload {
         }
     }
 
-    /// What one client writes.
+    /// The generator of the fields that one client writes.
     pub fn fields(&self, prng: Prng) -> FieldMaker {
         FieldMaker {
             names: Arc::clone(&self.field_names),
@@ -160,7 +162,7 @@ impl CoreWorkload {
     }
 }
 
-/// Which records requests choose from.
+/// The records that requests choose from.
 #[derive(Clone, Copy)]
 struct Records {
     record_count: u64,
@@ -171,11 +173,12 @@ struct Records {
 fn check_class(p: &Properties) -> Result<(), PropertyError> {
     let class = p.get("workload").unwrap_or("CoreWorkload");
     match class.rsplit('.').next() {
-        // The second is the first with arrivals, for the original YCSB; here the first has them.
+        // ArrivalWorkload is CoreWorkload with arrivals, for the original YCSB. Here CoreWorkload
+        // has them as well.
         Some("CoreWorkload" | "ArrivalWorkload") => Ok(()),
         _ => Err(p.wrong(
             "workload",
-            "there are CoreWorkload and imbrex.ycsb.ArrivalWorkload here, and no other class",
+            "the only classes here are CoreWorkload and imbrex.ycsb.ArrivalWorkload",
         )),
     }
 }
@@ -186,7 +189,7 @@ fn key_names(p: &Properties) -> Result<KeyNames, PropertyError> {
         Some("ordered") => true,
         Some(_) => return Err(p.wrong("insertorder", "expected hashed or ordered")),
     };
-    // More digits than that make a key that no store here takes.
+    // More digits would give a key that no store here takes.
     let digit_count_min = p.number("zeropadding", 1, (0, 1000))? as usize;
     Ok(KeyNames { is_ordered, digit_count_min })
 }
@@ -242,7 +245,7 @@ fn scan_lengths(p: &Properties) -> Result<Lengths, PropertyError> {
     }
 }
 
-/// How often each operation comes, and the property `insertproportion` itself.
+/// The mix of operations, and the property `insertproportion` itself.
 fn mix(p: &Properties) -> Result<(Mix, f64), PropertyError> {
     let share = |key, otherwise| p.decimal(key, otherwise, (0.0, BILLION));
     let shares = [
@@ -262,7 +265,8 @@ fn mix(p: &Properties) -> Result<(Mix, f64), PropertyError> {
     Ok((Mix::new(&weights), shares[2].1))
 }
 
-/// How requests choose their records; a run is expected to insert about so many.
+/// The distribution of requests over records. `expected_inserts` is the expected number of inserts
+/// of a run.
 fn keys(
     p: &Properties,
     records: Records,
@@ -287,8 +291,8 @@ fn keys(
             let gamma = -libm::log(1.0 - percentile / 100.0) / (record_count as f64 * fraction);
             if !(gamma.is_finite() && gamma > 0.0) {
                 return Err(PropertyError::Contradiction(format!(
-                    "exponential.percentile={percentile} and exponential.frac={fraction} are no \
-                     distribution: the percentile lies between 0 and 100, the fraction above 0"
+                    "exponential.percentile={percentile} and exponential.frac={fraction} define no \
+                     distribution: the percentile must lie between 0 and 100, the fraction above 0"
                 )));
             }
             KeyChooser::Exponential { gamma }

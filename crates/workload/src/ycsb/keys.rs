@@ -1,4 +1,4 @@
-//! Which record an operation is for, and what the record's key is.
+//! The record that an operation uses, and the record's key.
 //!
 //! ```text
 //!   record number   0 ... insert_start ......... insert_start + insert_count ... newest
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants
-//!   K1  No operation is for a record whose insertion has not ended, on whatever thread.
+//!   K1  No operation uses a record whose insertion has not ended, on any thread.
 //!
 //! Source: YCSB's CoreWorkload and its generators.
 
@@ -20,10 +20,10 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Numbers for records to insert, and how far all insertions have ended.
+/// Numbers of records to insert, and the number below which all insertions have ended.
 #[derive(Debug)]
 pub struct InsertSequence {
-    /// All records below are there (K1).
+    /// All records below this number exist (K1).
     ended_below: AtomicU64,
     state: Mutex<Inserting>,
 }
@@ -31,25 +31,25 @@ pub struct InsertSequence {
 #[derive(Debug)]
 struct Inserting {
     next: u64,
-    /// Ended although an earlier one has not.
+    /// Ended while an earlier insertion has not.
     ended_early: BTreeSet<u64>,
 }
 
 impl InsertSequence {
-    /// The next record is number `first`; those below are there.
+    /// A sequence whose next record is `first`; all records below it exist.
     pub fn new(first: u64) -> InsertSequence {
         let state = Mutex::new(Inserting { next: first, ended_early: BTreeSet::new() });
         InsertSequence { ended_below: AtomicU64::new(first), state }
     }
 
-    /// A number of a record that nobody else inserts.
+    /// Returns the number of a record that no other client inserts.
     pub fn begin(&self) -> u64 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.next += 1;
         state.next - 1
     }
 
-    /// The insertion of `number` has ended, well or not.
+    /// Records that the insertion of `number` has ended, successfully or not.
     pub fn end(&self, number: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ended_below = self.ended_below.load(Ordering::Relaxed);
@@ -60,45 +60,47 @@ impl InsertSequence {
         self.ended_below.store(ended_below, Ordering::Release);
     }
 
-    /// How many records are there, counted from number 0.
+    /// The number of records, counted from number 0.
     pub fn record_count(&self) -> u64 {
         self.ended_below.load(Ordering::Acquire)
     }
 }
 
-/// How records are chosen.
+/// The distribution of requests over records.
 #[derive(Clone, Debug)]
 pub(crate) enum KeyChooser {
-    /// Each of a range equally often.
+    /// Each record of a range equally often.
     Uniform { first: u64, count: u64 },
-    /// One after another, all clients together, over and over.
+    /// One after another, cyclically, shared by all clients.
     Sequential { first: u64, count: u64, next: Arc<AtomicU64> },
-    /// YCSB's scrambled zipfian: a rank of ten billion, hashed into a range.
+    /// YCSB's scrambled zipfian: one of ten billion ranks, hashed into a range.
     Scrambled { first: u64, count: u64, ranks: Zipfian },
-    /// Zipfian from the newest record back.
+    /// Zipfian, counted back from the newest record.
     Latest(Zipfian),
-    /// So many of a million operations go to the first records, the rest to the others.
+    /// `hot_per_million` of a million operations go to the first records, the rest to the others.
     Hotspot { first: u64, hot_count: u64, cold_count: u64, hot_per_million: u64 },
-    /// Exponentially falling from the newest record back; the mean distance is `1 / gamma`.
+    /// Exponential, counted back from the newest record; the mean distance is `1 / gamma`.
     Exponential { gamma: f64 },
 }
 
-/// So many draws find no record that is there only where next to all that are expected are not: then any one serves.
+/// The maximum number of draws. They all miss an existing record only if almost none of the
+/// expected records exist; then any record serves.
 const DRAW_COUNT_MAX: u32 = 10_000;
 
-/// What `hot_per_million` counts in.
+/// The base of `hot_per_million`.
 pub(crate) const MILLION: u64 = 1_000_000;
 
 impl KeyChooser {
-    /// YCSB's `zipfian` over `count` records from `first` on, to which a run is expected to add so many.
+    /// YCSB's `zipfian` over `count` records from `first`, to which a run is expected to add
+    /// `expected_inserts`.
     pub(crate) fn scrambled(first: u64, count: u64, expected_inserts: f64) -> KeyChooser {
-        // As many as there will be, so that insertions do not change which ones are hot; one more
-        // and twice the insertions, because YCSB has it so.
+        // The final number of records, so that insertions do not change which records are hot; plus
+        // one, and twice the insertions, as in YCSB.
         let count = count.saturating_add(1).saturating_add((2.0 * expected_inserts) as u64);
         KeyChooser::Scrambled { first, count, ranks: Zipfian::scrambled() }
     }
 
-    /// The next record, one of the `record_count` (at least one) that are there.
+    /// The next record among the `record_count` (at least one) existing ones.
     pub(crate) fn next(&mut self, prng: &mut Prng, record_count: u64) -> u64 {
         let record_count = record_count.max(1);
         if let KeyChooser::Latest(ranks) = self {
@@ -139,16 +141,16 @@ impl KeyChooser {
                 }
             }
             KeyChooser::Exponential { gamma } => {
-                // One minus it lies above 0, where the logarithm has an end.
+                // One minus it lies above 0, where the logarithm is finite.
                 let back = -libm::log(1.0 - unit(prng)) / *gamma;
                 (record_count - 1).checked_sub(back as u64).unwrap_or(u64::MAX)
             }
-            KeyChooser::Latest(_) => unreachable!("it never draws a record that is not there"),
+            KeyChooser::Latest(_) => unreachable!("draws only existing records"),
         }
     }
 }
 
-/// Scatters numbers over all of `u64`, each to another place: SplitMix64's finalizer.
+/// Scatters numbers over all of `u64` without collisions: SplitMix64's finalizer.
 pub fn scatter(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -156,8 +158,8 @@ pub fn scatter(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// YCSB's hash of a number: FNV-1a over its eight bytes, the lowest first, as a signed number
-/// without its sign.
+/// YCSB's hash of a number: FNV-1a over its eight bytes, lowest first, as a signed number without
+/// its sign.
 pub(crate) fn hash(number: u64) -> u64 {
     let hash = number.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -165,12 +167,12 @@ pub(crate) fn hash(number: u64) -> u64 {
     (hash as i64).unsigned_abs()
 }
 
-/// How numbers become keys.
+/// The form of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyNames {
-    /// In order of number, rather than hashed.
+    /// Whether keys are the numbers themselves, instead of their hashes.
     pub(crate) is_ordered: bool,
-    /// Digits at least.
+    /// The minimum number of digits.
     pub(crate) digit_count_min: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How long: fields in bytes, scans in records.
+//! Lengths: of fields in bytes, of scans in records.
 
 use super::zipf::Zipfian;
 use imbrex_clockwork::Prng;
@@ -10,14 +10,14 @@ pub(crate) enum Lengths {
     Constant(u64),
     /// Each of `min..=max` equally often.
     Uniform { min: u64, max: u64 },
-    /// From `min` on, the short ones most often.
+    /// From `min`; short lengths are the most frequent.
     Zipfian { min: u64, ranks: Zipfian },
-    /// As a histogram says.
+    /// By a histogram.
     Histogram(Histogram),
 }
 
 impl Lengths {
-    /// From `min` to `max`, the short ones most often. Cost: one power a length.
+    /// From `min` to `max`; short lengths are the most frequent. Cost: one power per length.
     pub(crate) fn zipfian(min: u64, max: u64) -> Lengths {
         Lengths::Zipfian { min, ranks: Zipfian::new(max - min + 1) }
     }
@@ -43,8 +43,8 @@ impl Lengths {
     }
 }
 
-/// Weights of buckets of one width; bucket `i` stands for the length `(i + 1) * width`, and the last
-/// for the one before it, as in YCSB.
+/// Weights of buckets of equal width. Bucket `i` stands for the length `(i + 1) * width`, and the
+/// last bucket for the length of the one before it, as in YCSB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Histogram {
     width: u64,
@@ -52,15 +52,15 @@ pub(crate) struct Histogram {
     weight_sum: u64,
 }
 
-/// More buckets than a histogram has, or a longer length than a field has.
+/// The largest number of buckets, and the longest field.
 const SENSIBLE_MAX: u64 = 1 << 30;
 
 impl Histogram {
-    /// Reads YCSB's form: `BlockSize`, a tab and the width; then, a line each, bucket and weight,
-    /// from bucket 0 on.
+    /// Parses YCSB's form: `BlockSize`, a tab and the width; then one line per bucket with its
+    /// number and weight, from bucket 0.
     ///
     /// # Errors
-    /// The line, and what is wrong with it.
+    /// The line number, and the problem.
     pub(crate) fn parse(text: &str) -> Result<Histogram, (usize, String)> {
         let mut lines = text.lines().zip(1..);
         let number = |text: Option<&str>, line: usize, what: &str| {

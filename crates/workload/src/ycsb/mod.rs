@@ -15,11 +15,11 @@
 //! Invariant, kept in `keys`
 //!   K1  No operation is for a record whose insertion has not ended.
 //!
-//! Sources: YCSB's CoreWorkload and generators (`site.ycsb:core`), read and not copied. `docs/ycsb.md` has the
-//! properties, and what differs.
+//! Sources: YCSB's CoreWorkload and generators (`site.ycsb:core`), read, not copied. `docs/ycsb.md`
+//! lists the properties and the differences.
 //!
-//! Not here: clients, when they ask, and what they measure (the crate `imbrex-bench`); models of arrivals
-//! ([`crate::arrivals`]).
+//! Not here: clients, their timing and their measurements (the crate `imbrex-bench`); models of
+//! arrivals ([`crate::arrivals`]).
 
 pub mod core;
 pub mod keys;

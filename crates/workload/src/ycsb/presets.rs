@@ -1,4 +1,4 @@
-//! The core workloads by their letters, as the published figures use them.
+//! The core workloads A to F, as the published figures use them.
 //!
 //! ```text
 //!   workload   operations                       records are chosen
@@ -10,9 +10,9 @@
 //!   F          50 % read, 50 % read-modify-write zipfian, hashed
 //! ```
 //!
-//! Records are chosen as by YCSB's own property files: ranks are ten billion, whatever the number of records,
-//! and hashed into as many records as a run will have in the end, so that insertions change nothing about
-//! which ones are hot.
+//! Records are chosen as by YCSB's own property files: there are ten billion ranks, whatever the
+//! number of records. Ranks are hashed into the number of records that a run will have at its end,
+//! so that insertions do not change which records are hot.
 
 use super::keys::{InsertSequence, KeyChooser};
 use super::lengths::Lengths;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The longest scan of workload E.
 const SCAN_LEN_MAX: u64 = 100;
 
-/// One of the six core workloads, or a mix of reads and updates.
+/// One of the six core workloads, or another mix that figures use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum YcsbWorkload {
     /// Update heavy.
@@ -41,17 +41,17 @@ pub enum YcsbWorkload {
     E,
     /// Read-modify-write.
     F,
-    /// Reads and updates in another share than those; not a core workload.
+    /// Reads and updates in another ratio; not a core workload.
     Mix {
-        /// How many of a hundred are reads.
+        /// Reads per hundred operations.
         read_percent: u8,
     },
-    /// Inserts alone; not a core workload.
+    /// Only inserts; not a core workload.
     Inserts,
-    /// Scans of workload E's lengths from records chosen uniformly, and of what is left as many inserts as
-    /// updates; not a core workload.
+    /// Scans with the lengths of workload E from uniformly chosen records; the rest is half inserts
+    /// and half updates. Not a core workload.
     Scans {
-        /// How many of a hundred are scans.
+        /// Scans per hundred operations.
         scan_percent: u8,
     },
 }
@@ -90,7 +90,7 @@ impl fmt::Display for YcsbWorkload {
 }
 
 impl YcsbWorkload {
-    /// So many of its operations over a store that holds `record_count` records, from a seed.
+    /// A stream of `op_count` operations on a store with `record_count` records, from a seed.
     pub fn stream(self, prng: Prng, record_count: u64, op_count: u64) -> YcsbStream {
         let mix = self.mix();
         let count = record_count.max(1);
@@ -190,7 +190,7 @@ mod tests {
         assert!(near_the_end > 450, "{near_the_end}");
     }
 
-    /// How often each record was chosen by operations that are no inserts.
+    /// How often operations other than inserts chose each record.
     fn counts(workload: YcsbWorkload, record_count: u64, op_count: u64) -> Vec<u64> {
         let mut stream = workload.stream(Prng::new(7), record_count, op_count);
         let mut counts = vec![0; (record_count + op_count) as usize];
@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn insertions_change_nothing_about_which_records_are_hot() {
-        // 19,000 scans. Of YCSB's ranks the first has 3.78 %, and more where some of the others are drawn again.
+        // 19,000 scans. The first of YCSB's ranks has 3.78 %, and more where other ranks are drawn
+        // again.
         let counts = counts(YcsbWorkload::E, 10_000, 20_000);
         let hottest = counts.iter().max().copied().unwrap_or(0);
         assert!(hottest >= 19_000 * 37 / 1000, "{hottest}");
@@ -219,7 +220,7 @@ mod tests {
         assert!(reached > 9_000, "{reached}");
     }
 
-    /// Another operation is another figure of all that have a workload.
+    /// A change of operations changes every figure that uses a workload.
     #[test]
     fn streams_are_what_they_always_were() {
         let said = |workload: YcsbWorkload| {

@@ -5,11 +5,11 @@
 //!      file 1   <   file 2   <   command line         the right one counts
 //! ```
 //!
-//! A property remembers where it was set, so that a value that makes no sense is told with its file
-//! and line. Keys that nothing here reads are told too ([`Properties::unknown`]), as a misspelt one
-//! is the likeliest cause of a benchmark that measures something else.
+//! A property records where it was set, so that an error names its file and line. Keys that nothing
+//! reads are reported too ([`Properties::unknown`]), because a misspelt key is the most likely
+//! reason for measuring the wrong thing.
 //!
-//! Not here: what the properties mean (`core`, `settings`).
+//! Not here: the meaning of properties (`core` here, `settings` in `imbrex-bench`).
 
 use java_properties::{LineContent, PropertiesIter};
 use std::collections::BTreeMap;
@@ -24,24 +24,24 @@ pub struct Properties {
     from_command_line: BTreeMap<String, Property>,
 }
 
-/// A value, and where it was set.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Property {
     value: String,
     origin: PropertyOrigin,
 }
 
-/// Where a property was set.
+/// The origin of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PropertyOrigin {
-    /// In a file.
+    /// A file.
     File {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
     },
-    /// By an argument.
+    /// A command line argument.
     CommandLine,
 }
 
@@ -54,11 +54,11 @@ impl fmt::Display for PropertyOrigin {
     }
 }
 
-/// Why properties are of no use.
+/// Errors in properties.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PropertyError {
-    /// A file could not be read.
+    /// A file cannot be read.
     #[error("property file {}: {source}", path.display())]
     File {
         /// The file.
@@ -67,24 +67,24 @@ pub enum PropertyError {
         #[source]
         source: std::io::Error,
     },
-    /// A file is no property file.
+    /// A file is not a property file.
     #[error("property file {}, line {line}: {source}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The problem.
         #[source]
         source: java_properties::PropertiesError,
     },
-    /// An argument is no property.
-    #[error("{got:?} is no property: write key=value")]
+    /// An argument is not a property.
+    #[error("{got:?} is not a property: write key=value")]
     Assignment {
         /// The argument.
         got: String,
     },
-    /// A value makes no sense.
+    /// A value is invalid.
     #[error("{origin}: {key}={value}: {problem}")]
     Value {
         /// The property's name.
@@ -93,21 +93,21 @@ pub enum PropertyError {
         value: String,
         /// Where it was set.
         origin: PropertyOrigin,
-        /// What would make sense.
+        /// What is expected.
         problem: String,
     },
-    /// Properties contradict each other, or one is missing.
+    /// Properties contradict each other, or a required one is missing.
     #[error("{0}")]
     Contradiction(String),
 }
 
 impl Properties {
-    /// None at all: everything is at its default.
+    /// No properties: everything has its default.
     pub fn new() -> Properties {
         Properties::default()
     }
 
-    /// Adds those of a file; they override those of files before.
+    /// Adds the properties of a file, which override those of earlier files.
     ///
     /// # Errors
     /// [`PropertyError::File`], [`PropertyError::Syntax`].
@@ -117,7 +117,7 @@ impl Properties {
         self.read(path, &text)
     }
 
-    /// As [`Properties::read_file`], for what `path` names.
+    /// Like [`Properties::read_file`], for the content `text` of `path`.
     ///
     /// # Errors
     /// As [`Properties::read_file`].
@@ -138,7 +138,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Sets `key=value`, as an argument has it: it overrides all files.
+    /// Sets `key=value` from an argument, which overrides all files.
     ///
     /// # Errors
     /// [`PropertyError::Assignment`].
@@ -152,29 +152,29 @@ impl Properties {
         }
     }
 
-    /// Sets a property as an argument does.
+    /// Sets a property like an argument.
     pub fn set(&mut self, key: &str, value: impl Into<String>) {
         let property = Property { value: value.into(), origin: PropertyOrigin::CommandLine };
         self.from_command_line.insert(key.to_owned(), property);
     }
 
-    /// The value of `key`, without blanks around it.
+    /// The value of `key`, trimmed.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.get_whole(key).map(str::trim)
     }
 
-    /// The value of `key` as it was set.
+    /// The value of `key`, untrimmed.
     pub fn get_whole(&self, key: &str) -> Option<&str> {
         debug_assert!(is_known(key), "{key} is read, so it belongs into KNOWN");
         self.property(key).map(|property| property.value.as_str())
     }
 
-    /// Whether an argument sets `key`, whatever files say.
+    /// Whether an argument, and not only a file, sets `key`.
     pub fn is_argument(&self, key: &str) -> bool {
         self.from_command_line.contains_key(key)
     }
 
-    /// All keys, in order.
+    /// All keys, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         let files = self.from_files.keys().filter(|k| !self.from_command_line.contains_key(*k));
         let mut keys: Vec<&str> =
@@ -183,13 +183,13 @@ impl Properties {
         keys.into_iter()
     }
 
-    /// The keys that only a series of arrivals reads, in order.
+    /// The keys that only a series of arrivals reads, sorted.
     pub fn of_arrivals(&self) -> Vec<&str> {
         let is_theirs = |key: &&str| OF_ARRIVALS.iter().any(|prefix| key.starts_with(prefix));
         self.keys().filter(|key| is_known(key)).filter(is_theirs).collect()
     }
 
-    /// The properties that nothing here reads, each with where it was set.
+    /// The properties that nothing reads, each with its origin.
     pub fn unknown(&self) -> impl Iterator<Item = String> {
         let unknown = self.keys().filter(|key| !is_known(key)).filter_map(|key| {
             self.property(key).map(|property| format!("{key} ({})", property.origin))
@@ -197,7 +197,8 @@ impl Properties {
         unknown.collect::<Vec<_>>().into_iter()
     }
 
-    /// The value of `key` as a `T`, which the words `expected` describe, or `otherwise`.
+    /// The value of `key` as a `T`, or `otherwise`. `expected` describes valid values for the
+    /// error.
     ///
     /// # Errors
     /// [`PropertyError::Value`].
@@ -245,7 +246,7 @@ impl Properties {
         Ok(number)
     }
 
-    /// The value of `key` as a yes or no, or `otherwise`.
+    /// The value of `key` as a boolean, or `otherwise`.
     pub fn flag(&self, key: &str, otherwise: bool) -> Result<bool, PropertyError> {
         match self.get(key) {
             None => Ok(otherwise),
@@ -255,7 +256,7 @@ impl Properties {
         }
     }
 
-    /// That what `key` is set to makes no sense.
+    /// The error that the value of `key` is invalid.
     pub fn wrong(&self, key: &str, problem: impl Into<String>) -> PropertyError {
         let (value, origin) = match self.property(key) {
             Some(property) => (property.value.clone(), property.origin.clone()),
@@ -269,8 +270,8 @@ impl Properties {
     }
 }
 
-/// `text` without what Java passes over and the parser does not: what comments say, escapes of no character among it,
-/// and a backslash at the very end.
+/// Removes the parts of `text` that Java ignores and the parser does not: the contents of comments,
+/// including invalid escapes, and a backslash at the very end.
 fn as_java_reads(mut text: &[u8]) -> Vec<u8> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let mut read = Vec::with_capacity(text.len());
@@ -294,10 +295,10 @@ fn as_java_reads(mut text: &[u8]) -> Vec<u8> {
     read
 }
 
-/// How the keys begin that only a series of arrivals reads.
+/// Prefixes of the keys that only a series of arrivals reads.
 const OF_ARRIVALS: [&str; 4] = ["arrivals.", "diurnal.", "recorded.", "ss."];
 
-/// What is read, here or by the arrivals; in order.
+/// All known keys, sorted.
 const KNOWN: &[&str] = &[
     "arrivalgenerator",
     "arrivals.rate",

@@ -1,4 +1,4 @@
-//! A record: named fields, and how they become one value of the store.
+//! A record: named fields, and their encoding as one value of the store.
 
 mod format;
 
@@ -8,16 +8,17 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// The fields of one record, or some of them, in order of their names.
+/// The fields of one record, or some of them, sorted by name.
 ///
-/// All lie in one buffer, that of the value they were read from: what a field of its own costs, a scan pays a thousand times.
+/// All fields are in one buffer, that of the value they were read from. Separate allocations would
+/// cost a scan a thousand times.
 #[derive(Clone, Default)]
 pub struct Record {
     bytes: Bytes,
     spans: Vec<Span>,
 }
 
-/// Where a field lies: its name, then its value.
+/// The position of a field: its name, then its value.
 #[derive(Clone, Debug)]
 struct Span {
     name_at: usize,
@@ -26,7 +27,7 @@ struct Span {
 }
 
 impl Record {
-    /// A record of `fields`; where a name comes twice the later one counts.
+    /// A record of `fields`. If a name occurs twice, the later field counts.
     pub fn new<N: AsRef<str>, V: AsRef<[u8]>>(mut fields: Vec<(N, V)>) -> Record {
         fn name<N: AsRef<str>, V>(field: &(N, V)) -> &str {
             field.0.as_ref()
@@ -41,7 +42,8 @@ impl Record {
         Record::of_names(fields.iter().map(name), next)
     }
 
-    /// A record of the fields `names`, which are in order; `append` puts the value of a name behind what is there.
+    /// A record of the fields `names`, which are sorted. `append` appends the value of a name to
+    /// the buffer.
     pub fn of_names<'a>(
         names: impl Iterator<Item = &'a str>,
         mut append: impl FnMut(&str, &mut Vec<u8>),
@@ -58,7 +60,7 @@ impl Record {
         Record { bytes: bytes.into(), spans }
     }
 
-    /// Names and values, in order of the names.
+    /// Names and values, sorted by name.
     pub fn fields(&self) -> impl ExactSizeIterator<Item = (&str, &[u8])> {
         self.spans.iter().map(|span| {
             let name = str::from_utf8(&self.bytes[span.name_at..span.value_at]);
@@ -79,20 +81,20 @@ impl Record {
     /// The record as one value of a store.
     ///
     /// # Panics
-    /// If a field is longer than 4 GiB, which no value of a store may be.
+    /// If a field is longer than 4 GiB, which exceeds the longest value of a store.
     pub fn encode(&self) -> Vec<u8> {
         format::encode(self)
     }
 
-    /// The fields of `value` that are wanted; all of it is checked.
+    /// The wanted fields of `value`; the whole value is checked.
     ///
     /// # Errors
-    /// [`RecordError`]: it is no record.
+    /// [`RecordError`]: the value is not a record.
     pub fn decode(value: Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
         format::decode(value, wanted)
     }
 
-    /// Replaces and adds what `newer` has.
+    /// Replaces and adds the fields of `newer`.
     pub fn merge(&mut self, newer: &Record) {
         *self = Record::new(self.fields().chain(newer.fields()).collect());
     }
@@ -112,17 +114,17 @@ impl fmt::Debug for Record {
     }
 }
 
-/// Which fields of a record are wanted.
+/// A selection of fields.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// All there are.
+    /// All fields.
     All,
-    /// These, in order of their bytes.
+    /// These fields, sorted by bytes.
     Named(&'a [Arc<str>]),
 }
 
 impl Wanted<'_> {
-    /// Whether the field `name` is wanted.
+    /// Whether the selection contains `name`.
     pub fn has(&self, name: &str) -> bool {
         match self {
             Wanted::All => true,

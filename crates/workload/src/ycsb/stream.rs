@@ -1,4 +1,4 @@
-//! Which operation comes next, and for which record.
+//! The stream of operations, and the records they use.
 
 use super::keys::{InsertSequence, KeyChooser};
 use super::lengths::Lengths;
@@ -15,14 +15,14 @@ pub(crate) enum OpKind {
     ReadModifyWrite,
 }
 
-/// What to do next; the number is a record's.
+/// An operation; the number is that of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YcsbOp {
     /// Read a record.
     Read(u64),
     /// Write some of its fields, or all.
     Update(u64),
-    /// The next record that is not there yet.
+    /// Insert the next record.
     Insert(u64),
     /// Read records in order, from this one on: the second number is how many.
     Scan(u64, u64),
@@ -30,7 +30,7 @@ pub enum YcsbOp {
     ReadModifyWrite(u64),
 }
 
-/// How often each kind of operation comes.
+/// The frequencies of the kinds of operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mix {
     weights: Vec<(OpKind, u64)>,
@@ -38,14 +38,15 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// Each kind as often as its weight is a share of all; not all are 0.
+    /// A mix in which the frequency of each kind is its share of all weights. At least one weight
+    /// is not 0.
     pub(crate) fn new(weights: &[(OpKind, u64)]) -> Mix {
         let weight_sum = weights.iter().map(|(_, weight)| weight).sum();
         assert!(weight_sum > 0, "a mix has an operation");
         Mix { weights: weights.to_vec(), weight_sum }
     }
 
-    /// How many operations of one are of this kind.
+    /// The share of operations of this kind.
     pub(crate) fn share(&self, kind: OpKind) -> f64 {
         let weights = self.weights.iter().filter(|(other, _)| *other == kind);
         weights.map(|(_, weight)| weight).sum::<u64>() as f64 / self.weight_sum as f64
@@ -59,7 +60,7 @@ impl Mix {
             }
             left -= weight;
         }
-        unreachable!("what was drawn lies below the sum of the weights")
+        unreachable!("the number drawn is below the sum of the weights")
     }
 }
 
@@ -69,13 +70,13 @@ pub struct YcsbStream {
     pub(crate) mix: Mix,
     pub(crate) keys: KeyChooser,
     pub(crate) scan_lengths: Lengths,
-    /// Which records are there; all clients of a run have the same.
+    /// The existing records, shared by all clients of a run.
     pub(crate) records: Arc<InsertSequence>,
     pub(crate) prng: Prng,
 }
 
 impl YcsbStream {
-    /// How many records there are after the operations that have ended.
+    /// The number of records after the operations that have ended.
     pub fn record_count(&self) -> u64 {
         self.records.record_count()
     }
@@ -94,7 +95,8 @@ impl YcsbStream {
         }
     }
 
-    /// `op` has been done, or has failed: from now on others may choose a record that it inserted.
+    /// Records that `op` has ended, successfully or not. From now on, other operations may choose a
+    /// record that it inserted.
     pub fn ended(&self, op: YcsbOp) {
         if let YcsbOp::Insert(number) = op {
             self.records.end(number);

@@ -1,8 +1,8 @@
-//! What is written: the fields of a record, random or to be recognised.
+//! The values of fields: random, or verifiable.
 //!
-//! A value that is to be recognised (`dataintegrity`) follows from key and field name as in YCSB: both
-//! with a colon between, then again and again a colon and Java's hash of all so far, cut at the
-//! field's length. So a store that YCSB has loaded can be checked here, and the other way round.
+//! A verifiable value (`dataintegrity`) follows from key and field name, as in YCSB: both joined by
+//! a colon, then repeatedly a colon and Java's hash of everything so far, cut at the field's
+//! length. So a store loaded by YCSB can be verified here, and vice versa.
 
 use super::lengths::Lengths;
 use super::record::Record;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 /// Makes fields.
 #[derive(Clone, Debug)]
 pub struct FieldMaker {
-    /// In order of their bytes, as in a record.
+    /// Sorted by bytes, as in a record.
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) lengths: Lengths,
-    /// Values follow from key and name, so that they can be verified.
+    /// Whether values follow from key and name, so that they can be verified.
     pub(crate) is_recognisable: bool,
     pub(crate) prng: Prng,
 }
@@ -28,26 +28,27 @@ impl FieldMaker {
         Arc::clone(&self.names[at])
     }
 
-    /// New values of all fields of the record of `key`.
+    /// New values for all fields of the record of `key`.
     pub fn all(&mut self, key: &str) -> Record {
         let names = Arc::clone(&self.names);
         Record::of_names(names.iter().map(|name| &**name), |name, to| self.value(key, name, to))
     }
 
-    /// A new value of any one field of it.
+    /// A new value for one random field of it.
     pub fn one(&mut self, key: &str) -> Record {
         let name = self.any_name();
         Record::of_names([&*name].into_iter(), |name, to| self.value(key, name, to))
     }
 
-    /// Whether all fields of `record` are what was written under `key`; none at all is not.
+    /// Whether all fields of `record` have the values written under `key`; false for a record
+    /// without fields.
     pub fn recognises(&mut self, key: &str, record: &Record) -> bool {
         let length = self.lengths.next(&mut self.prng);
         !record.is_empty()
             && record.fields().all(|(name, value)| recognisable(key, name, length) == value)
     }
 
-    /// Puts a value behind what is there.
+    /// Appends a value to `to`.
     fn value(&mut self, key: &str, name: &str, to: &mut Vec<u8>) {
         let length = self.lengths.next(&mut self.prng);
         if self.is_recognisable {
@@ -65,7 +66,7 @@ fn printable(prng: &mut Prng, length: usize, to: &mut Vec<u8>) {
     let value = &mut to[at..];
     prng.fill(value);
     for byte in value {
-        // Of 256 values 95 printable ones: 66 of them come three times, the other 29 twice.
+        // Maps 256 byte values to 95 printable ones: 66 of them three times, the other 29 twice.
         *byte = b' ' + ((u16::from(*byte) * 95) >> 8) as u8;
     }
 }

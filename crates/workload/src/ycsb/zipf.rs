@@ -1,4 +1,4 @@
-//! Zipf's law: few items are asked for often, most hardly ever.
+//! Zipf's law: a few items are requested often, most hardly ever.
 //!
 //! Source: Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), with
 //! YCSB's constant of skew and YCSB's sum for its ten billion items.
@@ -6,19 +6,21 @@
 use imbrex_clockwork::Prng;
 use libm::pow;
 
-/// YCSB's constant of skew.
+/// The skew, as in YCSB.
 const THETA: f64 = 0.99;
 
-/// The ranks that YCSB's scrambled zipfian distribution draws from, whatever the number of records.
+/// The number of ranks of YCSB's scrambled zipfian distribution, for any number of records.
 pub(crate) const SCRAMBLED_ITEM_COUNT: u64 = 10_000_000_001;
 
-/// The sum of `1 / i^0.99` over ten billion items, as YCSB has it: summing takes minutes.
+/// The sum of `1 / i^0.99` over ten billion items, YCSB's constant. Computing it would take
+/// minutes.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
-/// More items than that at once are summed by an integral, which takes no time and is exact to a double's last digits.
+/// Above this number of items, the sum is computed by an integral, which takes no time and is exact
+/// to the last digits of a double.
 const SUMMED_COUNT_MAX: u64 = 10_000_000;
 
-/// Ranks from 0 on, rank `r` with a probability proportional to `1 / (r + 1)^0.99`.
+/// Ranks from 0; rank `r` has a probability proportional to `1 / (r + 1)^0.99`.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipfian {
     item_count: u64,
@@ -29,7 +31,7 @@ pub(crate) struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over `item_count` items. Cost: one power an item, of the first ten million.
+    /// A distribution over `item_count` items. Cost: one power per item, for the first ten million.
     pub(crate) fn new(item_count: u64) -> Zipfian {
         let mut zipfian = Zipfian {
             item_count: 0,
@@ -42,7 +44,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// Over the ranks of YCSB's scrambled distribution.
+    /// A distribution over the ranks of YCSB's scrambled one.
     pub(crate) fn scrambled() -> Zipfian {
         let none = Zipfian::new(0);
         let item_count = SCRAMBLED_ITEM_COUNT;
@@ -51,7 +53,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// Adds items up to `item_count`. Cost: as [`Zipfian::new`], for those that are added.
+    /// Adds items up to `item_count`. Cost: as in [`Zipfian::new`], for the added items.
     pub(crate) fn grow(&mut self, item_count: u64) {
         if item_count <= self.item_count {
             return;
@@ -65,7 +67,7 @@ impl Zipfian {
         self.eta = self.eta();
     }
 
-    /// How many items there are.
+    /// The number of items.
     pub(crate) fn item_count(&self) -> u64 {
         self.item_count
     }
@@ -89,17 +91,17 @@ impl Zipfian {
     }
 }
 
-/// The sum of `1 / i^0.99` over the items after the first `from`, a great number, up to `to`: by Euler and Maclaurin the
-/// integral, and half of what the ends differ by.
+/// The sum of `1 / i^0.99` over the items after `from`, a large number, up to `to`. By Euler and
+/// Maclaurin: the integral, plus half of the difference between the ends.
 fn zeta_between(from: u64, to: u64) -> f64 {
     let (from, to) = (from as f64, to as f64);
     let rest = 1.0 - THETA;
     (pow(to, rest) - pow(from, rest)) / rest + (pow(to, -THETA) - pow(from, -THETA)) / 2.0
 }
 
-/// A number from 0 up to, but not including, 1.
+/// A number from 0 to below 1.
 pub(crate) fn unit(prng: &mut Prng) -> f64 {
-    // 53 bits: what a double holds exactly.
+    // 53 bits, which a double holds exactly.
     (prng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// How often each of `record_count` records was chosen, of `DRAWS`.
+/// How often each of `record_count` records was chosen in `DRAWS` draws.
 fn counts(chooser: &mut KeyChooser, record_count: u64) -> Vec<u64> {
     counts_of(chooser, record_count, DRAWS)
 }
@@ -24,7 +24,7 @@ fn chi_square(counts: &[u64]) -> f64 {
 
 #[test]
 fn hashes_and_keys_are_those_of_ycsb() {
-    // What YCSB itself loads as its first records.
+    // The first records that YCSB itself loads.
     let check = |number: u64, want: &str| {
         let mut key = String::new();
         KeyNames { is_ordered: false, digit_count_min: 1 }.write(number, &mut key);
@@ -68,7 +68,7 @@ fn scrambled_has_the_shares_of_ten_billion_ranks() {
     let hottest = hash(0) % 1001;
     let (at, most) = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
     assert_eq!(at as u64, hottest);
-    // Rank 0 alone has 3.78 %, and what else falls on its record.
+    // Rank 0 alone has 3.78 %; other ranks may fall on its record too.
     assert!((3_700..4_300).contains(most), "{most}");
     let second = counts[(hash(1) % 1001) as usize];
     // Rank 1 has 1 / 2^0.99 of that, 1.90 %.
@@ -116,11 +116,11 @@ fn hotspots_without_a_cold_or_a_hot_part_still_choose() {
 
 #[test]
 fn exponential_reads_its_percentile_within_its_fraction() {
-    // 95 % within the newest 6/7 of the records, YCSB's default, cut off where records end.
+    // 95 % are within the newest 6/7 of the records, YCSB's default, cut off at the first record.
     let gamma = -libm::log(0.05) / (7000.0 * 0.857_142_857_1);
     let counts = counts(&mut KeyChooser::Exponential { gamma }, 7000);
     let near: u64 = counts[1000..].iter().sum();
-    // What would lie before the first record, 3 %, is drawn again: 95 / 97 of what is left.
+    // Draws before the first record, 3 %, are repeated: 95 / 97 of the rest.
     assert!((97_200..98_500).contains(&near), "{near}");
     let (newest, oldest): (u64, u64) = (counts[6000..].iter().sum(), counts[..1000].iter().sum());
     assert!(newest > 10 * oldest, "{newest} {oldest}");
@@ -138,7 +138,7 @@ fn an_insertion_counts_when_all_before_it_have_ended() {
     assert_eq!([11, 13, 10, 12].map(after), [10, 10, 12, 14], "K1");
 }
 
-/// Ten thousand billion insertions were expected, and the first read drew for ever.
+/// With ten thousand billion expected insertions, the first read used to draw for ever.
 #[test]
 fn a_choice_ends_where_hardly_any_record_is_there() {
     let mut scrambled = KeyChooser::scrambled(500, 500, 1e13);

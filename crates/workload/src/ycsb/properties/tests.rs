@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a file with `text` sets, as `key=value` each.
+/// The properties that a file with `text` sets, as `key=value` each.
 fn read(text: &str) -> Vec<String> {
     let mut properties = Properties::new();
     properties.read(Path::new("p"), text.as_bytes()).unwrap();
@@ -117,7 +117,7 @@ fn files_that_are_none_are_told() {
     let text = b"a=1\nb=\\u12\n";
     let error = properties.read(Path::new("w"), &text[..]).unwrap_err().to_string();
     assert!(error.starts_with("property file w, line 2: "), "{error}");
-    // Whatever bytes there are, there is an end and no panic.
+    // For any bytes, parsing ends without a panic.
     let mut prng = imbrex_clockwork::Prng::new(1);
     for _ in 0..500 {
         let mut bytes = [0; 40];

@@ -15,33 +15,33 @@ const NAME_LEN: usize = 0;
 const VALUE_LEN: usize = NAME_LEN + 4;
 const NAME: usize = VALUE_LEN + 4;
 
-/// Why a value is no record.
+/// Errors of decoding a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// It ends too early.
+    /// The value ends too early.
     #[error("the value ends at byte {len}, inside of {what}")]
     Short {
         /// Its length in bytes.
         len: usize,
-        /// What it ends in.
+        /// The part in which it ends.
         what: &'static str,
     },
-    /// It is of another version, or no record at all.
+    /// The value has another version, or is not a record at all.
     #[error("format version {got}, expected {FORMAT_VERSION}")]
     Version {
-        /// The version it claims.
+        /// The version in the value.
         got: u8,
     },
     /// Its reserved bytes are not zero.
     #[error("reserved bytes are not zero")]
     Reserved,
-    /// A name is no text, or not after the one before.
+    /// A name is not UTF-8, or not greater than the one before.
     #[error("the name of field {at} is not UTF-8, or not after the one before")]
     Name {
-        /// Which field, from 0.
+        /// The index of the field, from 0.
         at: u32,
     },
-    /// It goes on after the last field.
+    /// There are bytes after the last field.
     #[error("{count} bytes after the last field")]
     Trailing {
         /// How many.
@@ -49,10 +49,10 @@ pub enum RecordError {
     },
 }
 
-/// The value of `record`.
+/// Encodes `record`.
 ///
 /// # Panics
-/// If a field is longer than 4 GiB, which no value of a store may be.
+/// If a field is longer than 4 GiB, which exceeds the longest value of a store.
 pub(super) fn encode(record: &Record) -> Vec<u8> {
     let len = |bytes: usize| {
         u32::try_from(bytes).expect("a field is shorter than the longest value of a store")
@@ -71,10 +71,10 @@ pub(super) fn encode(record: &Record) -> Vec<u8> {
     bytes
 }
 
-/// The fields of `value` that are wanted; all of it is checked.
+/// Decodes the wanted fields of `value`; the whole value is checked.
 ///
 /// # Errors
-/// It is no record.
+/// The value is not a record.
 pub(super) fn decode(value: Bytes, wanted: Wanted<'_>) -> Result<Record, RecordError> {
     let short = |what| RecordError::Short { len: value.len(), what };
     let header = value.get(..FIELDS).ok_or(short("the header"))?;
@@ -85,7 +85,7 @@ pub(super) fn decode(value: Bytes, wanted: Wanted<'_>) -> Result<Record, RecordE
         return Err(RecordError::Reserved);
     }
     let field_count = u32_at(header, FIELD_COUNT);
-    // A value that claims more fields than it has room for is found short below.
+    // If a value claims more fields than it has space for, the checks below find it too short.
     let mut spans = Vec::with_capacity((field_count as usize).min(value.len() / NAME));
     let mut last_name: Option<&str> = None;
     let mut at = FIELDS;

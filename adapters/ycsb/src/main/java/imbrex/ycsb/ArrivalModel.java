@@ -84,8 +84,8 @@ final class ArrivalModel {
     }
     if (!(ratePerS > 0 && ratePerS <= RATE_PER_S_MAX)) {
       throw new ArrivalException(
-          "a rate of " + ratePerS + " operations a second; it is more than 0 and at most "
-              + "1000000000, one a nanosecond");
+          "a rate of " + ratePerS + " operations a second; it must be more than 0 and at "
+              + "most 1000000000, one per nanosecond");
     }
     // Step 10.
     double count;
@@ -133,20 +133,21 @@ final class ArrivalModel {
     double modulation = number(properties, MODULATION, 0);
     if (!(modulation >= 0 && modulation <= RATE_PER_S_MAX)) {
       throw new ArrivalException(
-          "a modulation of " + modulation + " operations a second; it is 0 or more, and less than "
-              + "the rate");
+          "a modulation of " + modulation + " operations a second; it must be at least 0 and less "
+              + "than the rate");
     }
     double cycleLenS = number(properties, CYCLE_LEN, 15) * 60;
     if (!(cycleLenS >= CYCLE_LEN_S_MIN && cycleLenS <= CYCLE_LEN_S_MAX)) {
       throw new ArrivalException(
-          "a cycle of " + cycleLenS + " seconds; it is 0.001 seconds to a century");
+          "a cycle of " + cycleLenS + " seconds; it must last between 0.001 seconds and "
+              + "a century");
     }
     Gaps gaps = gaps(properties);
     return new ArrivalModel(true, (rate, count, len, prng) -> {
       if (modulation >= rate) {
         throw new ArrivalException(
-            "a modulation of " + modulation + " operations a second about a mean of " + rate
-                + "; it is less than the mean, or nothing would arrive at the lowest");
+            "a modulation of " + modulation + " operations a second around a mean of " + rate
+                + "; it must be less than the mean");
       }
       return new Diurnal(rate, modulation, cycleLenS, gaps, prng);
     });

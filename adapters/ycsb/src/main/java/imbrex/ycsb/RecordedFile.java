@@ -49,7 +49,7 @@ final class RecordedFile {
       throw new ArrivalException("arrivals " + path + ": " + e, e);
     }
     if (file.count == 0) {
-      throw new ArrivalException("arrivals " + path + ": no time in it; expected one a line");
+      throw new ArrivalException("arrivals " + path + ": no time in it; expected one per line");
     }
     long firstNs = file.timesNs[0];
     return Arrays.stream(file.timesNs, 0, file.count).map(at -> at - firstNs).toArray();
