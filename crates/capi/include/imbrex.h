@@ -1,36 +1,37 @@
 /*
- * Imbrex: a file system for databases, or a store of keys and values, on a disk whose tracks overlap.
+ * Imbrex: a file system for databases, or a key-value store, on a shingled or interlaced disk.
  *
  * Conventions
  *
- *   Errors      Every call that can fail returns an imbrex_status; IMBREX_STATUS_OK is 0. imbrex_last_error()
- *               then says in words what happened to the calling thread's last failed call. Results go
- *               to out parameters, which are written only on success.
- *   Ownership   What an out parameter receives belongs to the caller, who gives it back to the call
- *               named in its comment, once; that call takes it also when it fails. Strings and buffers
- *               that are passed in belong to the caller and are not kept. A writer, a reader, a listing
- *               or a keyspace, a batch, a cursor may outlive the imbrex_drive or imbrex_store handle that
- *               it came from: the drive is closed when the last of them is.
- *   Strings     NUL-terminated UTF-8. Paths are absolute or not, that is the same: there is no working
- *               directory, "a/b" is "/a/b". A name has at most 255 bytes, a path 4096.
- *   Lengths     In bytes, uint64_t in files and size_t in memory. NULL is good for a buffer of 0 bytes.
- *   Threads     Every call may be made from any thread, with any handle, at the same time as any other;
- *               only giving a handle back must be the last thing done with it, and a batch or a cursor
- *               is used by one thread at a time. imbrex_last_error() is the thread's own.
- *   Durability  Nothing is durable before a sync says so: neither bytes nor names. A process that dies
- *               is a power cut, because what was appended and not synced lies in its memory. After one,
- *               a file holds a prefix of what was appended, at least what was synced; names are as they
- *               were at some moment, with every change up to the last sync that covered them; a rename
- *               replaced its target or did not. imbrex_writer_sync() covers the file's bytes, its name
- *               and every change of names before the file's own last one, imbrex_sync_names() every change.
- *               Of a store, what was put or deleted with `sync` is there after a power cut, and all that
- *               was written before it; of later writes a prefix.
- *   Processes   A drive is open in one process at a time; others get IMBREX_STATUS_BUSY. Within a process,
- *               opening it again gives another handle of the same drive. A child that it forks cannot use
- *               them: every call with one fails with IMBREX_STATUS_BUSY and touches nothing, also the call
- *               that takes it back.
- *   Bugs        No exception or panic leaves a call. After one inside, or in work in the background, the
- *               drive refuses further writes with IMBREX_STATUS_BUG, and nothing more is written to it.
+ *   Errors      Every call that can fail returns an imbrex_status; IMBREX_STATUS_OK is 0. After a failure
+ *               imbrex_last_error() returns a message about the calling thread's last failed call.
+ *               Results go to out parameters, which are written only on success.
+ *   Ownership   An object received through an out parameter belongs to the caller, who releases it once
+ *               with the call named in its comment. That call releases it even if it fails. Strings and
+ *               buffers passed to a call belong to the caller; the call keeps no pointer to them. A
+ *               writer, reader, listing, keyspace, batch or cursor may outlive the imbrex_drive or
+ *               imbrex_store handle that it came from. The drive is closed with the last of them.
+ *   Strings     NUL-terminated UTF-8. There is no working directory: the path "a/b" is the same as
+ *               "/a/b". A name has at most 255 bytes, a path at most 4096.
+ *   Lengths     In bytes; uint64_t in files, size_t in memory. A buffer of 0 bytes may be NULL.
+ *   Threads     Any thread may make any call with any handle at any time, with two exceptions. No other
+ *               call may use a handle during or after its release. A batch or a cursor is used by one
+ *               thread at a time. imbrex_last_error() is separate for each thread.
+ *   Durability  Bytes and names are durable only after a successful sync. The death of a process is like
+ *               a power cut, because appended bytes that are not synced are in its memory. After either,
+ *               a file holds a prefix of the appended bytes, which includes all synced bytes. The names
+ *               are those of one moment, which includes every change covered by the last sync. A rename
+ *               has replaced its target completely or not at all. imbrex_writer_sync() covers the file's
+ *               bytes, its name, and every change of names before the last change of this file's name;
+ *               imbrex_sync_names() covers every change of names.
+ *               A put or delete with `sync` in a store is durable, and so is every write before it. Of the
+ *               writes after it a prefix survives.
+ *   Processes   One process at a time has a drive open; others get IMBREX_STATUS_BUSY. In the same
+ *               process, opening a drive again returns another handle of it. A forked child cannot use
+ *               the handles of its parent: every call with one, release included, fails with
+ *               IMBREX_STATUS_BUSY and has no effect.
+ *   Bugs        No exception or panic leaves a call. After a panic in a call or in background work, the
+ *               drive refuses writes with IMBREX_STATUS_BUG, and nothing more is written to it.
  *
  * Generated from crates/capi; do not edit.
  */
@@ -49,12 +50,12 @@
 #define IMBREX_KIND_LOG 1
 
 /*
- A file written once and placed whole.
+ A file written once and placed as a whole.
  */
 #define IMBREX_KIND_TABLE 2
 
 /*
- A small file, rewritten often.
+ A small file that is rewritten often.
  */
 #define IMBREX_KIND_METADATA 3
 
@@ -64,47 +65,48 @@
 #define IMBREX_KIND_OTHER 4
 
 /*
- What became of a call. The numbers never change.
+ The result of a call. The numbers never change.
  */
 typedef enum imbrex_status {
   /*
-   Done.
+   Success.
    */
   IMBREX_STATUS_OK = 0,
   /*
-   No such file or directory, no such keyspace, or a key without a value.
+   The file, directory, keyspace or key does not exist.
    */
   IMBREX_STATUS_NOT_FOUND = 1,
   /*
-   The name is taken.
+   The name exists already.
    */
   IMBREX_STATUS_EXISTS = 2,
   /*
-   A file where a directory is needed.
+   The path names a file, and a directory is needed.
    */
   IMBREX_STATUS_NOT_A_DIRECTORY = 3,
   /*
-   A directory where a file is needed.
+   The path names a directory, and a file is needed.
    */
   IMBREX_STATUS_IS_A_DIRECTORY = 4,
   /*
-   The directory holds something.
+   The directory is not empty.
    */
   IMBREX_STATUS_NOT_EMPTY = 5,
   /*
-   An argument that cannot be: NULL, no UTF-8, no path, no kind, a key that is too long.
+   An invalid argument, such as NULL, text that is not UTF-8, an unknown kind, or a key that is too
+   long.
    */
   IMBREX_STATUS_INVALID = 6,
   /*
-   The lock is held.
+   The lock is held already.
    */
   IMBREX_STATUS_LOCKED = 7,
   /*
-   Another process has the drive open.
+   Another process has the drive open; imbrex_last_error() names it.
    */
   IMBREX_STATUS_BUSY = 8,
   /*
-   The drive is full; what was asked for has not happened.
+   The drive is full; the call had no effect.
    */
   IMBREX_STATUS_NO_SPACE = 9,
   /*
@@ -116,36 +118,36 @@ typedef enum imbrex_status {
    */
   IMBREX_STATUS_IO = 11,
   /*
-   The drive holds something else, another layout, or was written by a newer program.
+   The drive holds other content or another layout, or a newer program wrote it.
    */
   IMBREX_STATUS_UNSUPPORTED = 12,
   /*
-   An earlier failure left unknown what is durable; close the drive and open it again.
+   After an earlier failure it is unknown what is durable; close the drive and open it again.
    */
   IMBREX_STATUS_POISONED = 13,
   /*
-   A bug in this library; the drive takes no more writes.
+   A bug in this library; the drive refuses writes from now on.
    */
   IMBREX_STATUS_BUG = 14,
 } imbrex_status;
 
 /*
- Writes to any keyspaces of one store that take effect together, in order, or not at all.
+ Writes to the keyspaces of one store that are applied together, in order, or not at all.
  */
 typedef struct imbrex_batch imbrex_batch;
 
 /*
- A cursor over a keyspace as it was when the cursor was opened.
+ A cursor over a keyspace, as of the moment when the cursor was opened.
  */
 typedef struct imbrex_cursor imbrex_cursor;
 
 /*
- A drive that is open.
+ An open drive.
  */
 typedef struct imbrex_drive imbrex_drive;
 
 /*
- A keyspace that is open.
+ An open keyspace.
  */
 typedef struct imbrex_keyspace imbrex_keyspace;
 
@@ -160,7 +162,7 @@ typedef struct imbrex_names imbrex_names;
 typedef struct imbrex_reader imbrex_reader;
 
 /*
- A store that is open.
+ An open store.
  */
 typedef struct imbrex_store imbrex_store;
 
@@ -170,71 +172,71 @@ typedef struct imbrex_store imbrex_store;
 typedef struct imbrex_writer imbrex_writer;
 
 /*
- Where a cursor stands. Key and value are the cursor's, until the next call with it.
+ The entry at a cursor. Key and value belong to the cursor and are valid until the next call with it.
  */
 typedef struct imbrex_entry {
   /*
-   NULL after the last entry, and then all else is 0.
+   The key; NULL after the last entry, with all other fields 0.
    */
   const uint8_t *key;
   /*
-   How long it is.
+   The length of the key.
    */
   size_t key_len_bytes;
   /*
-   Not NULL where there is a key, also if it is empty.
+   The value; not NULL if there is a key, even if the value is empty.
    */
   const uint8_t *value;
   /*
-   How long it is.
+   The length of the value.
    */
   size_t value_len_bytes;
 } imbrex_entry;
 
 /*
- A power cut that an emulated drive shall meet, for tests.
+ A planned power cut of an emulated drive, for tests.
  */
 typedef struct imbrex_power_cut {
   /*
-   So many writes, flushes and resets of zones complete; the next is on its way.
+   The number of writes, flushes and zone resets that complete; the power fails during the next.
    */
   uint64_t after_event_count;
   /*
-   Decides what of the unflushed writes is on the platter.
+   Selects which unflushed writes have reached the platter.
    */
   uint64_t seed;
   /*
-   The drive's volatile write cache.
+   The length of the drive's volatile write cache.
    */
   uint64_t cache_bytes;
 } imbrex_power_cut;
 
 /*
- What a drive holds and what it has done since it was opened.
+ The content of a drive, and its counters since it was opened.
  */
 typedef struct imbrex_drive_stats {
   /*
-   All that files could ever use.
+   Space for files in total.
    */
   uint64_t capacity_bytes;
   /*
-   Held by files.
+   Space in use by files.
    */
   uint64_t live_bytes;
   /*
-   Dead, in zones and bands that are not free yet.
+   Dead space, in zones and bands that are not free yet.
    */
   uint64_t dead_bytes;
   /*
-   Can be written now.
+   Space that can be written now.
    */
   uint64_t free_bytes;
   /*
-   Requests to read.
+   Read requests.
    */
   uint64_t reads;
   /*
-   Requests to write.
+   Write requests.
    */
   uint64_t writes;
   /*
@@ -254,20 +256,20 @@ typedef struct imbrex_drive_stats {
    */
   uint64_t written_bytes;
   /*
-   Of these, what the recording added: read-modify-write.
+   Bytes of `read_bytes` that the recording added by read-modify-write.
    */
   uint64_t added_read_bytes;
   /*
-   The same of what was written.
+   Bytes of `written_bytes` that the recording added by read-modify-write.
    */
   uint64_t added_written_bytes;
   /*
-   How long the modelled drive was busy.
+   Busy time of the modelled drive.
    */
   uint64_t busy_ns;
   /*
-   Bytes written for files: tables, and logs as framed. What the drive wrote beyond them is the
-   catalog's, cleaning's and rewriting's.
+   Bytes written for files: tables, and logs with their framing. All other written bytes belong to the
+   catalog, to cleaning and to rewriting.
    */
   uint64_t file_written_bytes;
   /*
@@ -283,29 +285,29 @@ typedef struct imbrex_drive_stats {
    */
   uint64_t cleaned_zones;
   /*
-   Bytes that cleaning moved for it.
+   Bytes that cleaning moved.
    */
   uint64_t cleaning_moved_bytes;
   /*
-   Zones reset, most of them without being cleaned.
+   Zones reset, most of them without cleaning.
    */
   uint64_t reset_zones;
   /*
-   Top tracks backed up and moved back because bottom tracks below them were written.
+   Top tracks that were backed up and moved back for writes to bottom tracks below them.
    */
   uint64_t rewritten_tracks;
   /*
-   Bytes moved back; as many were backed up.
+   Bytes moved back; the same number was backed up.
    */
   uint64_t rewritten_bytes;
   /*
-   Syncs that writing to interlaced tracks asked for, besides those of commits.
+   Syncs for writes to interlaced tracks, in addition to those of commits.
    */
   uint64_t track_syncs;
 } imbrex_drive_stats;
 
 /*
- What is known about how a file will be used. Fill it with zeros, then set `kind` and what is known.
+ Hints about the use of a file. Fill the struct with zeros, then set `kind` and the known fields.
  */
 typedef struct imbrex_hints {
   /*
@@ -313,34 +315,34 @@ typedef struct imbrex_hints {
    */
   uint8_t kind;
   /*
-   The level of a table in its LSM-tree, 0 the youngest.
+   The level of a table in its LSM-tree; 0 is the youngest.
    */
   uint8_t level;
   /*
-   Not 0: may use the reserve that lets a full drive be emptied, of blocks and of the catalog (compaction
-   outputs, manifests).
+   Nonzero: the file may use the reserve of blocks and catalog space with which a full drive can be
+   emptied. For compaction outputs and manifests.
    */
   uint8_t may_use_reserve;
   /*
-   Zero.
+   Must be zero.
    */
   uint8_t reserved;
   /*
-   Files of one stream are expected to die together; 0 if nothing is known.
+   The stream: files of one stream are expected to die together; 0 if unknown.
    */
   uint32_t stream;
   /*
-   Which compaction writes it; 0 if nothing is known.
+   The compaction that writes the file; 0 if unknown.
    */
   uint64_t group;
   /*
-   How long it will get; 0 if nothing is known.
+   The expected length of the file; 0 if unknown.
    */
   uint64_t expected_len_bytes;
 } imbrex_hints;
 
 /*
- What there is at a path.
+ The properties of a path.
  */
 typedef struct imbrex_file_stat {
   /*
@@ -348,11 +350,11 @@ typedef struct imbrex_file_stat {
    */
   bool is_dir;
   /*
-   The level of a table, as told last.
+   The level of a table, as last recorded.
    */
   uint8_t level;
   /*
-   How many paths lead to it.
+   The number of paths of the file.
    */
   uint32_t link_count;
   /*
@@ -360,7 +362,7 @@ typedef struct imbrex_file_stat {
    */
   uint64_t len_bytes;
   /*
-   When its content last changed on the drive, in seconds since 1970.
+   The time of the last change of its content on the drive, in seconds since 1970.
    */
   uint64_t mtime_s;
 } imbrex_file_stat;
@@ -370,14 +372,14 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Opens a cursor, which stands nowhere: seek first. It sees nothing that is written later, and keeps
- what it sees from being freed. Give it back with imbrex_cursor_close().
+ Opens a cursor without a position; call imbrex_cursor_seek() first. The cursor does not see later writes,
+ and the data that it sees is not freed while it is open. Release it with imbrex_cursor_close().
  */
 enum imbrex_status imbrex_cursor_open(const struct imbrex_keyspace *keyspace,
                                       struct imbrex_cursor **out);
 
 /*
- Moves to the first entry at or after a key, or to the first of all for a key of 0 bytes.
+ Moves to the first entry at or after a key; a key of 0 bytes moves to the first entry of all.
  */
 enum imbrex_status imbrex_cursor_seek(struct imbrex_cursor *cursor,
                                       const uint8_t *key,
@@ -385,37 +387,37 @@ enum imbrex_status imbrex_cursor_seek(struct imbrex_cursor *cursor,
                                       struct imbrex_entry *out);
 
 /*
- Moves to the next entry. A cursor that stands nowhere stays there.
+ Moves to the next entry. A cursor without a position stays without one.
  */
 enum imbrex_status imbrex_cursor_next(struct imbrex_cursor *cursor, struct imbrex_entry *out);
 
 /*
- Takes the cursor back, with the entry that it stands on.
+ Releases the cursor and its entry.
  */
 enum imbrex_status imbrex_cursor_close(struct imbrex_cursor *cursor);
 
 /*
- Opens the drive at `image_path`: an image file, made by `imbrex drive create --no-store`, or a block device, made
- ready by `imbrex drive format --no-store`.
+ Opens the drive at `image_path`: an image file from `imbrex drive create --no-store`, or a block device
+ prepared by `imbrex drive format --no-store`.
 
- `layout` names the layout that it must be formatted as; NULL takes any. Give the drive back with
- imbrex_drive_close().
+ `layout` names the required layout; NULL accepts any. Release the drive with imbrex_drive_close().
 
- Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+ Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED,
+ IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
  */
 enum imbrex_status imbrex_drive_open(const char *image_path,
                                      const char *layout,
                                      struct imbrex_drive **out);
 
 /*
- Opens an emulated drive that loses its power at a chosen event: a facility for tests.
+ Opens an emulated drive that loses its power at a chosen event, for tests.
 
- As imbrex_drive_open(), but writes stay in the drive's volatile cache until they are flushed, and once
- `cut` comes every call that needs the drive fails. The image is then what such a drive holds when
- the power is back: of what was not flushed any part, in any order, writes torn. A process that dies
- before loses the whole cache.
+ Like imbrex_drive_open(), but writes stay in the drive's volatile cache until they are flushed. From the
+ event of `cut` on, every call that needs the drive fails. The image then holds what such a drive holds
+ when the power returns: any part of the unflushed writes, in any order, some of them torn. If the
+ process dies before the event, the whole cache is lost.
 
- Errors: as imbrex_drive_open(); IMBREX_STATUS_BUSY also if this process has the drive open.
+ Errors: as imbrex_drive_open(); also IMBREX_STATUS_BUSY if this process has the drive open already.
  */
 enum imbrex_status imbrex_drive_open_for_power_cut(const char *image_path,
                                                    const char *layout,
@@ -428,21 +430,21 @@ enum imbrex_status imbrex_drive_open_for_power_cut(const char *image_path,
 enum imbrex_status imbrex_drive_sync(const struct imbrex_drive *drive);
 
 /*
- Makes everything durable and takes the handle back.
+ Makes everything durable and releases the handle.
  */
 enum imbrex_status imbrex_drive_close(struct imbrex_drive *drive);
 
 /*
- Tells what the drive holds and has done.
+ Returns the content and the counters of the drive.
  */
 enum imbrex_status imbrex_drive_get_stats(const struct imbrex_drive *drive,
                                           struct imbrex_drive_stats *out);
 
 /*
- From now on the key has that value: 1 byte to 64 KiB of key, up to 1 GiB of value.
+ Sets the value of a key. A key has 1 byte to 64 KiB, a value up to 1 GiB.
 
- With `sync` it is durable on return, and everything before it; without, a crash may take it, but only
- with everything written after it.
+ With `sync` this write and every write before it are durable on return. Without `sync` a crash may lose
+ it, but only together with every write after it.
 
  Errors: IMBREX_STATUS_INVALID, IMBREX_STATUS_NO_SPACE, IMBREX_STATUS_POISONED, IMBREX_STATUS_IO.
  */
@@ -454,7 +456,7 @@ enum imbrex_status imbrex_put(const struct imbrex_keyspace *keyspace,
                               bool sync);
 
 /*
- From now on the key has no value; it need not have one. `sync` as in imbrex_put().
+ Deletes a key; a missing key is not an error. `sync` is as in imbrex_put().
  */
 enum imbrex_status imbrex_delete(const struct imbrex_keyspace *keyspace,
                                  const uint8_t *key,
@@ -464,10 +466,12 @@ enum imbrex_status imbrex_delete(const struct imbrex_keyspace *keyspace,
 /*
  Reads the value of a key into `buffer`.
 
- `out_len_bytes` gets the value's length. If that is more than `len_bytes`, `buffer` has only its
- beginning: call again with a longer one, as the value may have changed meanwhile until it fits.
+ `out_len_bytes` receives the value's length. If it exceeds `len_bytes`, `buffer` holds only the
+ beginning: call again with a longer buffer, and repeat that until the value fits, because it may change
+ between the calls.
 
- Errors: IMBREX_STATUS_NOT_FOUND if the key has no value, IMBREX_STATUS_INVALID, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+ Errors: IMBREX_STATUS_NOT_FOUND for a missing key, IMBREX_STATUS_INVALID, IMBREX_STATUS_CORRUPT,
+ IMBREX_STATUS_IO.
  */
 enum imbrex_status imbrex_get(const struct imbrex_keyspace *keyspace,
                               const uint8_t *key,
@@ -477,14 +481,14 @@ enum imbrex_status imbrex_get(const struct imbrex_keyspace *keyspace,
                               size_t *out_len_bytes);
 
 /*
- Makes an empty batch. Give it back with imbrex_batch_close().
+ Creates an empty batch. Release it with imbrex_batch_close().
  */
 enum imbrex_status imbrex_batch_open(struct imbrex_batch **out);
 
 /*
- Adds what imbrex_put() does.
+ Adds a put, as in imbrex_put().
 
- Errors: IMBREX_STATUS_INVALID, also for a keyspace of another store; nothing was added.
+ Errors: IMBREX_STATUS_INVALID, also for a keyspace of another store; the batch is unchanged.
  */
 enum imbrex_status imbrex_batch_put(struct imbrex_batch *batch,
                                     const struct imbrex_keyspace *keyspace,
@@ -494,7 +498,7 @@ enum imbrex_status imbrex_batch_put(struct imbrex_batch *batch,
                                     size_t value_len_bytes);
 
 /*
- Adds what imbrex_delete() does. Errors: as imbrex_batch_put().
+ Adds a delete, as in imbrex_delete(). Errors: as imbrex_batch_put().
  */
 enum imbrex_status imbrex_batch_delete(struct imbrex_batch *batch,
                                        const struct imbrex_keyspace *keyspace,
@@ -502,20 +506,20 @@ enum imbrex_status imbrex_batch_delete(struct imbrex_batch *batch,
                                        size_t key_len_bytes);
 
 /*
- Applies the batch and empties it; if it fails, the batch is as it was. `sync` as in imbrex_put().
+ Applies the batch and empties it; after a failure the batch is unchanged. `sync` is as in imbrex_put().
  */
 enum imbrex_status imbrex_batch_write(struct imbrex_batch *batch, bool sync);
 
 /*
- Takes the batch back; what was not applied is forgotten.
+ Releases the batch; writes that were not applied are discarded.
  */
 enum imbrex_status imbrex_batch_close(struct imbrex_batch *batch);
 
 /*
- Makes an empty file at `path`, in a directory that is there, and opens it for writing.
+ Creates an empty file at `path`, in an existing directory, and opens it for writing.
 
- A file that was there loses the name; who has it open may go on reading. `hints` may be NULL. Give
- the writer back with imbrex_writer_close().
+ An existing file at `path` loses this name; open readers keep working. `hints` may be NULL. Release the
+ writer with imbrex_writer_close().
  */
 enum imbrex_status imbrex_writer_create(const struct imbrex_drive *drive,
                                         const char *path,
@@ -523,22 +527,22 @@ enum imbrex_status imbrex_writer_create(const struct imbrex_drive *drive,
                                         struct imbrex_writer **out);
 
 /*
- Opens an existing file to append to it. Give the writer back with imbrex_writer_close().
+ Opens an existing file to append to it. Release the writer with imbrex_writer_close().
  */
 enum imbrex_status imbrex_writer_open(const struct imbrex_drive *drive,
                                       const char *path,
                                       struct imbrex_writer **out);
 
 /*
- Appends `len_bytes` bytes. Cost: a copy; a call costs tens of nanoseconds more.
+ Appends `len_bytes` bytes. Cost: a copy, and tens of nanoseconds for the call.
  */
 enum imbrex_status imbrex_writer_append(const struct imbrex_writer *writer,
                                         const uint8_t *data,
                                         size_t len_bytes);
 
 /*
- Writes `len_bytes` bytes at `offset`: at the end of the file an append; anywhere else the file is
- taken into memory, at most 1 GiB of it, and written anew by the next sync.
+ Writes `len_bytes` bytes at `offset`. At the end of the file this is an append. Anywhere else the file, at
+ most 1 GiB long, is read into memory, and the next sync rewrites it.
  */
 enum imbrex_status imbrex_writer_write_at(const struct imbrex_writer *writer,
                                           uint64_t offset,
@@ -546,15 +550,16 @@ enum imbrex_status imbrex_writer_write_at(const struct imbrex_writer *writer,
                                           size_t len_bytes);
 
 /*
- Writes `len_bytes` bytes at `offset`, for logs that many threads write at places of their own: each
- byte once, in any order. What lies behind a hole waits in memory, at most 1 GiB behind the file's
- end, and is the file's when the hole is filled. imbrex_writer_sync() then waits for the holes below
- what was written before it, so whoever fills one must not wait for that sync;
- imbrex_writer_close() fills them with zeros.
+ Writes `len_bytes` bytes at `offset`, for logs in which many threads write at separate places: each byte
+ once, in any order.
 
- Errors: IMBREX_STATUS_INVALID for a byte that is written already: nothing has happened. The same for one
- that is too far away, or any other, as of imbrex_writer_append(): that leaves a hole for good, and every
- later call for the file's bytes fails.
+ Bytes after a hole wait in memory, at most 1 GiB past the end of the file, and join the file when the
+ hole is filled. imbrex_writer_sync() waits until all holes below the bytes written before it are filled,
+ so a thread that fills a hole must not wait for that sync. imbrex_writer_close() fills holes with zeros.
+
+ Errors: IMBREX_STATUS_INVALID for a byte that is written already; the call had no effect. After
+ IMBREX_STATUS_INVALID for an offset too far past the end, and after any other error (as of
+ imbrex_writer_append()), the hole stays for good, and every later call for the file's bytes fails.
  */
 enum imbrex_status imbrex_writer_fill_at(const struct imbrex_writer *writer,
                                          uint64_t offset,
@@ -562,43 +567,45 @@ enum imbrex_status imbrex_writer_fill_at(const struct imbrex_writer *writer,
                                          size_t len_bytes);
 
 /*
- Makes the file's bytes and its name durable, and every change of names before the file's own last one; for
- others there is imbrex_sync_names(). Waits for holes that imbrex_writer_fill_at() left.
+ Makes durable the file's bytes, its name, and every change of names before the last change of this file's
+ name; imbrex_sync_names() covers later changes. Waits for holes that imbrex_writer_fill_at() left.
  */
 enum imbrex_status imbrex_writer_sync(const struct imbrex_writer *writer);
 
 /*
- Cuts the file to `len_bytes`, or lengthens it by zeros. Durable after the next sync.
+ Truncates the file to `len_bytes`, or extends it with zeros. Durable after the next sync.
  */
 enum imbrex_status imbrex_writer_truncate(const struct imbrex_writer *writer, uint64_t len_bytes);
 
 /*
- Tells how the file will be used. A table is placed when it is synced or closed: until then it may
- still be told its level. Of a longer one, every 256 MiB are placed as they come: tell it at first.
+ Sets the hints of the file. A table is placed when it is synced or closed, so its level may be set until
+ then. A table longer than 256 MiB is placed in pieces of that length as they are written: set its hints
+ before the first write.
  */
 enum imbrex_status imbrex_writer_set_hints(const struct imbrex_writer *writer,
                                            const struct imbrex_hints *hints);
 
 /*
- The file's length.
+ Returns the file's length.
  */
 enum imbrex_status imbrex_writer_len(const struct imbrex_writer *writer, uint64_t *out);
 
 /*
- Closes the file: what was appended is stored, but durable only after a sync. Takes the writer back.
+ Closes the file and releases the writer. Appended bytes are stored, but durable only after a sync.
  */
 enum imbrex_status imbrex_writer_close(struct imbrex_writer *writer);
 
 /*
- Opens a file for reading. What is appended later can be read as well; what is removed or replaced
- meanwhile stays readable. Give the reader back with imbrex_reader_close().
+ Opens a file for reading. Bytes appended later can be read too. A file that is removed or replaced stays
+ readable. Release the reader with imbrex_reader_close().
  */
 enum imbrex_status imbrex_reader_open(const struct imbrex_drive *drive,
                                       const char *path,
                                       struct imbrex_reader **out);
 
 /*
- Reads `len_bytes` bytes from `offset` into `buffer`, fewer at the end of the file, and says how many.
+ Reads up to `len_bytes` bytes from `offset` into `buffer`, fewer at the end of the file. `out_len_bytes`
+ receives their number.
  */
 enum imbrex_status imbrex_reader_read_at(const struct imbrex_reader *reader,
                                          uint64_t offset,
@@ -607,51 +614,51 @@ enum imbrex_status imbrex_reader_read_at(const struct imbrex_reader *reader,
                                          size_t *out_len_bytes);
 
 /*
- The file's length now.
+ Returns the file's current length.
  */
 enum imbrex_status imbrex_reader_len(const struct imbrex_reader *reader, uint64_t *out);
 
 /*
- A number that no other file of the drive has, had or will have: for caches. A file whose name is never synced may
- leave it to another one after a crash.
+ Returns a number that is unique among all past and future files of the drive, for caches. One exception:
+ after a crash, a new file may get the number of a file whose name was never synced.
  */
 enum imbrex_status imbrex_reader_id(const struct imbrex_reader *reader,
                                     uint64_t *out);
 
 /*
- Takes the reader back.
+ Releases the reader.
  */
 enum imbrex_status imbrex_reader_close(struct imbrex_reader *reader);
 
 /*
- Takes a path from its file, which goes with its last path. Who has it open may go on.
+ Removes a path of a file. The file is removed with its last path; open readers and writers keep working.
  */
 enum imbrex_status imbrex_unlink(const struct imbrex_drive *drive, const char *path);
 
 /*
- Gives a file or a directory another path. A file that is there is replaced, atomically, and by
- content that is there after a power cut; an empty directory may be replaced by a directory.
+ Renames a file or a directory. An existing file at `to` is replaced atomically, by content that survives a
+ power cut. A directory may replace an empty directory.
  */
 enum imbrex_status imbrex_rename(const struct imbrex_drive *drive,
                                  const char *from,
                                  const char *to);
 
 /*
- Gives a file one more path.
+ Adds a path to an existing file.
  */
 enum imbrex_status imbrex_link(const struct imbrex_drive *drive,
                                const char *existing,
                                const char *path);
 
 /*
- Tells that a table belongs to another level now, without being rewritten.
+ Records that a table belongs to another level now, without rewriting it.
  */
 enum imbrex_status imbrex_set_level(const struct imbrex_drive *drive,
                                     const char *path,
                                     uint8_t level);
 
 /*
- Makes a directory. `with_parents` makes those above it too, and takes one that is there for good.
+ Creates a directory. `with_parents` also creates missing parents, and accepts an existing directory.
  */
 enum imbrex_status imbrex_make_dir(const struct imbrex_drive *drive,
                                    const char *path,
@@ -663,76 +670,78 @@ enum imbrex_status imbrex_make_dir(const struct imbrex_drive *drive,
 enum imbrex_status imbrex_remove_dir(const struct imbrex_drive *drive, const char *path);
 
 /*
- Makes every change of names so far durable: what fsync of a directory is for.
+ Makes every change of names so far durable, like fsync of a directory.
  */
 enum imbrex_status imbrex_sync_names(const struct imbrex_drive *drive);
 
 /*
- Locks a path for this process, making an empty file if there is none.
+ Locks a path for this process, and creates an empty file if none exists.
 
- Errors: IMBREX_STATUS_LOCKED if this process holds it already. Other processes cannot open the drive.
+ Errors: IMBREX_STATUS_LOCKED if this process holds the lock already. Other processes cannot open the
+ drive at all.
  */
 enum imbrex_status imbrex_lock(const struct imbrex_drive *drive,
                                const char *path);
 
 /*
- Gives a lock back.
+ Releases a lock.
  */
 enum imbrex_status imbrex_unlock(const struct imbrex_drive *drive, const char *path);
 
 /*
- Tells what there is at a path.
+ Returns the properties of a path.
  */
 enum imbrex_status imbrex_stat(const struct imbrex_drive *drive,
                                const char *path,
                                struct imbrex_file_stat *out);
 
 /*
- Lists the names in a directory, in order. Give the listing back with imbrex_names_close().
+ Lists the names in a directory, in order. Release the listing with imbrex_names_close().
  */
 enum imbrex_status imbrex_list(const struct imbrex_drive *drive,
                                const char *path,
                                struct imbrex_names **out);
 
 /*
- How many names there are; 0 for NULL.
+ Returns the number of names; 0 for NULL.
  */
 size_t imbrex_names_count(const struct imbrex_names *names);
 
 /*
- Name number `index`, which belongs to the listing; NULL if there are not so many.
+ Returns name number `index`, from 0, or NULL past the end. The text belongs to the listing.
  */
 const char *imbrex_names_get(const struct imbrex_names *names, size_t index);
 
 /*
- Takes the listing back.
+ Releases the listing.
  */
 enum imbrex_status imbrex_names_close(struct imbrex_names *names);
 
 /*
- Why the calling thread's last failed call failed, in words; empty if none has.
+ Returns the message of the calling thread's last failed call; empty if no call has failed.
 
- The text is good until the thread's next failed call.
+ The text is valid until the thread's next failed call.
  */
 const char *imbrex_last_error(void);
 
 /*
- The version of this library, such as "0.1.0".
+ Returns the version of this library, such as "0.1.0".
  */
 const char *imbrex_version(void);
 
 /*
- Opens the store on the drive at `image_path`: an image file, made by `imbrex drive create`, or a block device, made
- ready by `imbrex drive format`.
+ Opens the store on the drive at `image_path`: an image file from `imbrex drive create`, or a block device
+ prepared by `imbrex drive format`.
 
- `flash_path` is the flash drive beside it, likewise, which `--flash` made with it; NULL
- for a layout without one. `layout` names the layout that it must be formatted as; NULL takes any. What a
- process that died had acknowledged with `sync` is there. Give the store back with imbrex_store_close().
+ `flash_path` is the flash drive of the store, from `--flash` of the same command; NULL for a layout
+ without one. `layout` names the required layout; NULL accepts any. Every write with `sync` that an
+ earlier process acknowledged is there, even if that process died. Release the store with
+ imbrex_store_close().
 
- Cost: writes what the logs hold to tables.
+ Cost: the content of the logs is written to tables.
 
- Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, also for a store that this process has open beside another
- flash drive, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+ Errors: IMBREX_STATUS_NOT_FOUND; IMBREX_STATUS_BUSY, also if this process has the store open with another
+ flash drive; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
  */
 enum imbrex_status imbrex_store_open(const char *image_path,
                                      const char *flash_path,
@@ -745,21 +754,23 @@ enum imbrex_status imbrex_store_open(const char *image_path,
 enum imbrex_status imbrex_store_sync(const struct imbrex_store *store);
 
 /*
- Writes what is in memory to tables, durably.
+ Writes the memtables to tables, durably.
  */
 enum imbrex_status imbrex_store_flush(const struct imbrex_store *store);
 
 /*
- Returns when no background work is due: what waited for tables is in tables, and they are in shape.
+ Waits until no background work is due: the memtables that were full are in tables, and no compaction is
+ due.
  */
 enum imbrex_status imbrex_store_wait_idle(const struct imbrex_store *store);
 
 /*
- A property of the store as text without a NUL: `stats`, `levels`, `write-amplification`,
- `memtable-bytes`, `block-cache-bytes`, `last-sequence`, `snapshots` or `background-error`.
+ Returns a property of the store as text without a terminating NUL: `stats`, `levels`,
+ `write-amplification`, `memtable-bytes`, `block-cache-bytes`, `last-sequence`, `snapshots` or
+ `background-error`.
 
- `out_len_bytes` gets its length. If that is more than `len_bytes`, `buffer` has only its beginning:
- call again with a longer one.
+ `out_len_bytes` receives the length of the text. If it exceeds `len_bytes`, `buffer` holds only the
+ beginning: call again with a longer buffer.
 
  Errors: IMBREX_STATUS_NOT_FOUND for any other name.
  */
@@ -770,16 +781,17 @@ enum imbrex_status imbrex_store_get_property(const struct imbrex_store *store,
                                              size_t *out_len_bytes);
 
 /*
- Makes everything durable and takes the handle back.
+ Makes everything durable and releases the handle.
  */
 enum imbrex_status imbrex_store_close(struct imbrex_store *store);
 
 /*
- Opens the keyspace `name`: an ordered map of its own in the store. With `create` it is made if there
- is none, durably, with the options of the drive's layout. "default" is always there. Give it back with
- imbrex_keyspace_close().
+ Opens the keyspace `name`, a separate ordered map in the store.
 
- Errors: IMBREX_STATUS_NOT_FOUND.
+ With `create` a missing keyspace is created, durably, with the options of the drive's layout. The
+ keyspace "default" always exists. Release it with imbrex_keyspace_close().
+
+ Errors: IMBREX_STATUS_NOT_FOUND for a missing keyspace without `create`.
  */
 enum imbrex_status imbrex_keyspace_open(const struct imbrex_store *store,
                                         const char *name,
@@ -787,7 +799,7 @@ enum imbrex_status imbrex_keyspace_open(const struct imbrex_store *store,
                                         struct imbrex_keyspace **out);
 
 /*
- Takes the keyspace back.
+ Releases the keyspace.
  */
 enum imbrex_status imbrex_keyspace_close(struct imbrex_keyspace *keyspace);
 

@@ -1,4 +1,4 @@
-//! Cursors: the entries of a keyspace in order of their keys' bytes.
+//! Cursors: the entries of a keyspace in the byte order of their keys.
 
 use crate::open::Opened;
 use crate::process::Held;
@@ -8,25 +8,25 @@ use crate::strings::{bytes, give, handle, handle_mut, need_out, put, take};
 use imbrex_engine::{Iter, ReadOptions};
 use std::sync::Arc;
 
-/// A cursor over a keyspace as it was when the cursor was opened.
+/// A cursor over a keyspace, as of the moment when the cursor was opened.
 #[derive(Debug)]
 pub struct Cursor {
-    // Before the store: letting go of it may need it.
+    // Before the store, because dropping a cursor may need the store.
     iter: Iter,
     shared: Arc<Opened<Shared>>,
 }
 
-/// Where a cursor stands. Key and value are the cursor's, until the next call with it.
+/// The entry at a cursor. Key and value belong to the cursor and are valid until the next call with it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// NULL after the last entry, and then all else is 0.
+    /// The key; NULL after the last entry, with all other fields 0.
     pub key: *const u8,
-    /// How long it is.
+    /// The length of the key.
     pub key_len_bytes: usize,
-    /// Not NULL where there is a key, also if it is empty.
+    /// The value; not NULL if there is a key, even if the value is empty.
     pub value: *const u8,
-    /// How long it is.
+    /// The length of the value.
     pub value_len_bytes: usize,
 }
 
@@ -52,8 +52,8 @@ impl Cursor {
     }
 }
 
-/// Opens a cursor, which stands nowhere: seek first. It sees nothing that is written later, and keeps
-/// what it sees from being freed. Give it back with imbrex_cursor_close().
+/// Opens a cursor without a position; call imbrex_cursor_seek() first. The cursor does not see later writes,
+/// and the data that it sees is not freed while it is open. Release it with imbrex_cursor_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_cursor_open(
     keyspace: *const Keyspace,
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn imbrex_cursor_open(
     })
 }
 
-/// Moves to the first entry at or after a key, or to the first of all for a key of 0 bytes.
+/// Moves to the first entry at or after a key; a key of 0 bytes moves to the first entry of all.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_cursor_seek(
     cursor: *mut Cursor,
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn imbrex_cursor_seek(
 ) -> Status {
     guard(|| {
         need_out(out)?;
-        // A copy: it may be the key that the cursor stands on.
+        // Copied, because it may be the cursor's own key.
         // SAFETY: a buffer, as the header's conventions say.
         let key = unsafe { bytes(key, key_len_bytes)? }.to_vec();
         // SAFETY: a handle and an out parameter, as the header's conventions say.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn imbrex_cursor_seek(
     })
 }
 
-/// Moves to the next entry. A cursor that stands nowhere stays there.
+/// Moves to the next entry. A cursor without a position stays without one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_cursor_next(cursor: *mut Cursor, out: *mut Entry) -> Status {
     guard(|| {
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn imbrex_cursor_next(cursor: *mut Cursor, out: *mut Entry
     })
 }
 
-/// Moves a cursor as `step` does, and says where it stands then.
+/// Moves a cursor by `step`, and returns its new entry.
 ///
 /// # Safety
 /// A handle that only this call uses, and an out parameter.
@@ -114,7 +114,7 @@ unsafe fn moved(
     }
 }
 
-/// Takes the cursor back, with the entry that it stands on.
+/// Releases the cursor and its entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_cursor_close(cursor: *mut Cursor) -> Status {
     guard(|| {

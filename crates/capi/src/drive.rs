@@ -1,7 +1,7 @@
-//! Drives: an image, what it is formatted as, and the file system on it.
+//! Drives: an image or a device, its layout, and the file system on it.
 //!
-//! A process opens a drive once, however often it is asked to: the handles share it, and the last of
-//! them, or of the files open on it, closes it.
+//! A process opens a drive once. All handles share it, and it is closed with the last handle or the last open
+//! file.
 
 use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_drive};
 use crate::process::Held;
@@ -17,26 +17,26 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
 
-/// One thread cleans where the layout has to.
+/// One thread, for cleaning in layouts that need it.
 const WORKER_COUNT: usize = 1;
 
-/// A drive that is open.
+/// An open drive.
 #[derive(Debug)]
 pub struct Drive {
     shared: Arc<Opened<Shared>>,
 }
 
-/// What all handles of a drive share.
+/// The state that all handles of a drive share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) fs: FileSystem,
     layout: Layout,
-    /// What the files lie on.
+    /// The disk below the files.
     pub(crate) disk: Arc<dyn Disk>,
     /// The files, for their counters.
     layer: FileLayer,
     fuse: Fuse,
-    // After all that uses them.
+    // Last, because fields are dropped in order, and the others use the workers.
     pub(crate) workers: Workers,
 }
 
@@ -56,7 +56,7 @@ impl Drive {
 }
 
 impl Shared {
-    /// Runs a call that may write, unless something is broken already.
+    /// Runs a call that may write, unless a panic came before.
     pub(crate) fn writing<T>(
         &self,
         call: impl FnOnce(&FileSystem) -> Result<T, Failure>,
@@ -67,7 +67,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Who wants to know whether it works calls `imbrex_drive_sync` first.
+        // A caller that needs the result calls `imbrex_drive_sync` first.
         let _ = self.writing(|fs| Ok(fs.sync_all()?));
     }
 }
@@ -81,7 +81,7 @@ fn open(
     let image = image_at(path, "; `imbrex drive create --no-store` makes a drive")?;
     let (shared, is_new) = OPEN.open(image, || open_image(path, cut))?;
     if cut.is_some() && !is_new {
-        let message = format!("drive {} is open already, without that power cut", path.display());
+        let message = format!("drive {} is open already, without this power cut", path.display());
         return Err(Failure::new(Status::Busy, message));
     }
     check_layout(path, shared.layout, asked)?;
@@ -100,7 +100,8 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
             disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
         }
         (FoundDrive::Device(_), Some(_)) => {
-            let message = format!("{what}it is a real drive, whose power nobody here can cut");
+            let message =
+                format!("{what}it is a real drive; only the power of an emulated drive can be cut");
             return Err(Failure::new(Status::Unsupported, message));
         }
         (_, None) => {}
@@ -116,13 +117,13 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default(), workers })
 }
 
-/// Opens the drive at `image_path`: an image file, made by `imbrex drive create --no-store`, or a block device, made
-/// ready by `imbrex drive format --no-store`.
+/// Opens the drive at `image_path`: an image file from `imbrex drive create --no-store`, or a block device
+/// prepared by `imbrex drive format --no-store`.
 ///
-/// `layout` names the layout that it must be formatted as; NULL takes any. Give the drive back with
-/// imbrex_drive_close().
+/// `layout` names the required layout; NULL accepts any. Release the drive with imbrex_drive_close().
 ///
-/// Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+/// Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, IMBREX_STATUS_UNSUPPORTED,
+/// IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_drive_open(
     image_path: *const c_char,
@@ -139,26 +140,26 @@ pub unsafe extern "C" fn imbrex_drive_open(
     })
 }
 
-/// A power cut that an emulated drive shall meet, for tests.
+/// A planned power cut of an emulated drive, for tests.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PowerCut {
-    /// So many writes, flushes and resets of zones complete; the next is on its way.
+    /// The number of writes, flushes and zone resets that complete; the power fails during the next.
     pub after_event_count: u64,
-    /// Decides what of the unflushed writes is on the platter.
+    /// Selects which unflushed writes have reached the platter.
     pub seed: u64,
-    /// The drive's volatile write cache.
+    /// The length of the drive's volatile write cache.
     pub cache_bytes: u64,
 }
 
-/// Opens an emulated drive that loses its power at a chosen event: a facility for tests.
+/// Opens an emulated drive that loses its power at a chosen event, for tests.
 ///
-/// As imbrex_drive_open(), but writes stay in the drive's volatile cache until they are flushed, and once
-/// `cut` comes every call that needs the drive fails. The image is then what such a drive holds when
-/// the power is back: of what was not flushed any part, in any order, writes torn. A process that dies
-/// before loses the whole cache.
+/// Like imbrex_drive_open(), but writes stay in the drive's volatile cache until they are flushed. From the
+/// event of `cut` on, every call that needs the drive fails. The image then holds what such a drive holds
+/// when the power returns: any part of the unflushed writes, in any order, some of them torn. If the
+/// process dies before the event, the whole cache is lost.
 ///
-/// Errors: as imbrex_drive_open(); IMBREX_STATUS_BUSY also if this process has the drive open.
+/// Errors: as imbrex_drive_open(); also IMBREX_STATUS_BUSY if this process has the drive open already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_drive_open_for_power_cut(
     image_path: *const c_char,
@@ -187,7 +188,7 @@ pub unsafe extern "C" fn imbrex_drive_sync(drive: *const Drive) -> Status {
     })
 }
 
-/// Makes everything durable and takes the handle back.
+/// Makes everything durable and releases the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_drive_close(drive: *mut Drive) -> Status {
     guard(|| {
@@ -197,21 +198,21 @@ pub unsafe extern "C" fn imbrex_drive_close(drive: *mut Drive) -> Status {
     })
 }
 
-/// What a drive holds and what it has done since it was opened.
+/// The content of a drive, and its counters since it was opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DriveStats {
-    /// All that files could ever use.
+    /// Space for files in total.
     pub capacity_bytes: u64,
-    /// Held by files.
+    /// Space in use by files.
     pub live_bytes: u64,
-    /// Dead, in zones and bands that are not free yet.
+    /// Dead space, in zones and bands that are not free yet.
     pub dead_bytes: u64,
-    /// Can be written now.
+    /// Space that can be written now.
     pub free_bytes: u64,
-    /// Requests to read.
+    /// Read requests.
     pub reads: u64,
-    /// Requests to write.
+    /// Write requests.
     pub writes: u64,
     /// Flushes of the drive's cache.
     pub flushes: u64,
@@ -221,14 +222,14 @@ pub struct DriveStats {
     pub read_bytes: u64,
     /// Bytes written to the platter.
     pub written_bytes: u64,
-    /// Of these, what the recording added: read-modify-write.
+    /// Bytes of `read_bytes` that the recording added by read-modify-write.
     pub added_read_bytes: u64,
-    /// The same of what was written.
+    /// Bytes of `written_bytes` that the recording added by read-modify-write.
     pub added_written_bytes: u64,
-    /// How long the modelled drive was busy.
+    /// Busy time of the modelled drive.
     pub busy_ns: u64,
-    /// Bytes written for files: tables, and logs as framed. What the drive wrote beyond them is the
-    /// catalog's, cleaning's and rewriting's.
+    /// Bytes written for files: tables, and logs with their framing. All other written bytes belong to the
+    /// catalog, to cleaning and to rewriting.
     pub file_written_bytes: u64,
     /// Bytes written to the catalog.
     pub catalog_written_bytes: u64,
@@ -236,19 +237,19 @@ pub struct DriveStats {
     pub commits: u64,
     /// Zones and bands emptied by cleaning.
     pub cleaned_zones: u64,
-    /// Bytes that cleaning moved for it.
+    /// Bytes that cleaning moved.
     pub cleaning_moved_bytes: u64,
-    /// Zones reset, most of them without being cleaned.
+    /// Zones reset, most of them without cleaning.
     pub reset_zones: u64,
-    /// Top tracks backed up and moved back because bottom tracks below them were written.
+    /// Top tracks that were backed up and moved back for writes to bottom tracks below them.
     pub rewritten_tracks: u64,
-    /// Bytes moved back; as many were backed up.
+    /// Bytes moved back; the same number was backed up.
     pub rewritten_bytes: u64,
-    /// Syncs that writing to interlaced tracks asked for, besides those of commits.
+    /// Syncs for writes to interlaced tracks, in addition to those of commits.
     pub track_syncs: u64,
 }
 
-/// Tells what the drive holds and has done.
+/// Returns the content and the counters of the drive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_drive_get_stats(
     drive: *const Drive,

@@ -8,10 +8,10 @@ use crate::strings::{bytes, copy_out, give, handle, handle_mut, need_out, take};
 use imbrex_engine::{WriteBatch, WriteOptions};
 use std::sync::Arc;
 
-/// From now on the key has that value: 1 byte to 64 KiB of key, up to 1 GiB of value.
+/// Sets the value of a key. A key has 1 byte to 64 KiB, a value up to 1 GiB.
 ///
-/// With `sync` it is durable on return, and everything before it; without, a crash may take it, but only
-/// with everything written after it.
+/// With `sync` this write and every write before it are durable on return. Without `sync` a crash may lose
+/// it, but only together with every write after it.
 ///
 /// Errors: IMBREX_STATUS_INVALID, IMBREX_STATUS_NO_SPACE, IMBREX_STATUS_POISONED, IMBREX_STATUS_IO.
 #[unsafe(no_mangle)]
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn imbrex_put(
     })
 }
 
-/// From now on the key has no value; it need not have one. `sync` as in imbrex_put().
+/// Deletes a key; a missing key is not an error. `sync` is as in imbrex_put().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_delete(
     keyspace: *const Keyspace,
@@ -53,10 +53,12 @@ pub unsafe extern "C" fn imbrex_delete(
 
 /// Reads the value of a key into `buffer`.
 ///
-/// `out_len_bytes` gets the value's length. If that is more than `len_bytes`, `buffer` has only its
-/// beginning: call again with a longer one, as the value may have changed meanwhile until it fits.
+/// `out_len_bytes` receives the value's length. If it exceeds `len_bytes`, `buffer` holds only the
+/// beginning: call again with a longer buffer, and repeat that until the value fits, because it may change
+/// between the calls.
 ///
-/// Errors: IMBREX_STATUS_NOT_FOUND if the key has no value, IMBREX_STATUS_INVALID, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+/// Errors: IMBREX_STATUS_NOT_FOUND for a missing key, IMBREX_STATUS_INVALID, IMBREX_STATUS_CORRUPT,
+/// IMBREX_STATUS_IO.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_get(
     keyspace: *const Keyspace,
@@ -78,11 +80,11 @@ pub unsafe extern "C" fn imbrex_get(
     })
 }
 
-/// Writes to any keyspaces of one store that take effect together, in order, or not at all.
+/// Writes to the keyspaces of one store that are applied together, in order, or not at all.
 #[derive(Debug)]
 pub struct Batch {
     writes: WriteBatch,
-    /// Whose keyspaces they are, once there is one.
+    /// The store of the keyspaces, after the first write was added.
     shared: Option<Arc<Opened<Shared>>>,
 }
 
@@ -93,7 +95,7 @@ impl Held for Batch {
 }
 
 impl Batch {
-    /// Adds what `add` adds for `keyspace`.
+    /// Adds a write to `keyspace` by `add`.
     fn add(
         &mut self,
         keyspace: &Keyspace,
@@ -110,16 +112,16 @@ impl Batch {
     }
 }
 
-/// Makes an empty batch. Give it back with imbrex_batch_close().
+/// Creates an empty batch. Release it with imbrex_batch_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_batch_open(out: *mut *mut Batch) -> Status {
     // SAFETY: an out parameter, as the header's conventions say.
     guard(|| unsafe { give(out, Batch { writes: WriteBatch::new(), shared: None }) })
 }
 
-/// Adds what imbrex_put() does.
+/// Adds a put, as in imbrex_put().
 ///
-/// Errors: IMBREX_STATUS_INVALID, also for a keyspace of another store; nothing was added.
+/// Errors: IMBREX_STATUS_INVALID, also for a keyspace of another store; the batch is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_batch_put(
     batch: *mut Batch,
@@ -139,7 +141,7 @@ pub unsafe extern "C" fn imbrex_batch_put(
     })
 }
 
-/// Adds what imbrex_delete() does. Errors: as imbrex_batch_put().
+/// Adds a delete, as in imbrex_delete(). Errors: as imbrex_batch_put().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_batch_delete(
     batch: *mut Batch,
@@ -157,7 +159,7 @@ pub unsafe extern "C" fn imbrex_batch_delete(
     })
 }
 
-/// Applies the batch and empties it; if it fails, the batch is as it was. `sync` as in imbrex_put().
+/// Applies the batch and empties it; after a failure the batch is unchanged. `sync` is as in imbrex_put().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_batch_write(batch: *mut Batch, sync: bool) -> Status {
     guard(|| {
@@ -171,7 +173,7 @@ pub unsafe extern "C" fn imbrex_batch_write(batch: *mut Batch, sync: bool) -> St
     })
 }
 
-/// Takes the batch back; what was not applied is forgotten.
+/// Releases the batch; writes that were not applied are discarded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_batch_close(batch: *mut Batch) -> Status {
     guard(|| {

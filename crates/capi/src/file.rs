@@ -10,24 +10,24 @@ use imbrex_files::{CommitKind, FileKind, GroupId};
 use std::ffi::c_char;
 use std::sync::Arc;
 
-/// What is known about how a file will be used. Fill it with zeros, then set `kind` and what is known.
+/// Hints about the use of a file. Fill the struct with zeros, then set `kind` and the known fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Hints {
     /// IMBREX_KIND_LOG, IMBREX_KIND_TABLE, IMBREX_KIND_METADATA or IMBREX_KIND_OTHER.
     pub kind: u8,
-    /// The level of a table in its LSM-tree, 0 the youngest.
+    /// The level of a table in its LSM-tree; 0 is the youngest.
     pub level: u8,
-    /// Not 0: may use the reserve that lets a full drive be emptied, of blocks and of the catalog (compaction
-    /// outputs, manifests).
+    /// Nonzero: the file may use the reserve of blocks and catalog space with which a full drive can be
+    /// emptied. For compaction outputs and manifests.
     pub may_use_reserve: u8,
-    /// Zero.
+    /// Must be zero.
     pub reserved: u8,
-    /// Files of one stream are expected to die together; 0 if nothing is known.
+    /// The stream: files of one stream are expected to die together; 0 if unknown.
     pub stream: u32,
-    /// Which compaction writes it; 0 if nothing is known.
+    /// The compaction that writes the file; 0 if unknown.
     pub group: u64,
-    /// How long it will get; 0 if nothing is known.
+    /// The expected length of the file; 0 if unknown.
     pub expected_len_bytes: u64,
 }
 
@@ -73,7 +73,7 @@ pub(crate) unsafe fn hints_at(hints: *const Hints) -> Result<imbrex_files::Hints
 /// A file open for writing.
 #[derive(Debug)]
 pub struct Writer {
-    // Before the drive: closing the file needs it.
+    // Before the drive, because closing the file needs the drive.
     writer: imbrex_filesystem::Writer,
     shared: Arc<Opened<Shared>>,
 }
@@ -97,10 +97,10 @@ impl Held for Reader {
     }
 }
 
-/// Makes an empty file at `path`, in a directory that is there, and opens it for writing.
+/// Creates an empty file at `path`, in an existing directory, and opens it for writing.
 ///
-/// A file that was there loses the name; who has it open may go on reading. `hints` may be NULL. Give
-/// the writer back with imbrex_writer_close().
+/// An existing file at `path` loses this name; open readers keep working. `hints` may be NULL. Release the
+/// writer with imbrex_writer_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_create(
     drive: *const Drive,
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn imbrex_writer_create(
     })
 }
 
-/// Opens an existing file to append to it. Give the writer back with imbrex_writer_close().
+/// Opens an existing file to append to it. Release the writer with imbrex_writer_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_open(
     drive: *const Drive,
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn imbrex_writer_open(
     })
 }
 
-/// Appends `len_bytes` bytes. Cost: a copy; a call costs tens of nanoseconds more.
+/// Appends `len_bytes` bytes. Cost: a copy, and tens of nanoseconds for the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_append(
     writer: *const Writer,
@@ -152,8 +152,8 @@ pub unsafe extern "C" fn imbrex_writer_append(
     })
 }
 
-/// Writes `len_bytes` bytes at `offset`: at the end of the file an append; anywhere else the file is
-/// taken into memory, at most 1 GiB of it, and written anew by the next sync.
+/// Writes `len_bytes` bytes at `offset`. At the end of the file this is an append. Anywhere else the file, at
+/// most 1 GiB long, is read into memory, and the next sync rewrites it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_write_at(
     writer: *const Writer,
@@ -168,15 +168,16 @@ pub unsafe extern "C" fn imbrex_writer_write_at(
     })
 }
 
-/// Writes `len_bytes` bytes at `offset`, for logs that many threads write at places of their own: each
-/// byte once, in any order. What lies behind a hole waits in memory, at most 1 GiB behind the file's
-/// end, and is the file's when the hole is filled. imbrex_writer_sync() then waits for the holes below
-/// what was written before it, so whoever fills one must not wait for that sync;
-/// imbrex_writer_close() fills them with zeros.
+/// Writes `len_bytes` bytes at `offset`, for logs in which many threads write at separate places: each byte
+/// once, in any order.
 ///
-/// Errors: IMBREX_STATUS_INVALID for a byte that is written already: nothing has happened. The same for one
-/// that is too far away, or any other, as of imbrex_writer_append(): that leaves a hole for good, and every
-/// later call for the file's bytes fails.
+/// Bytes after a hole wait in memory, at most 1 GiB past the end of the file, and join the file when the
+/// hole is filled. imbrex_writer_sync() waits until all holes below the bytes written before it are filled,
+/// so a thread that fills a hole must not wait for that sync. imbrex_writer_close() fills holes with zeros.
+///
+/// Errors: IMBREX_STATUS_INVALID for a byte that is written already; the call had no effect. After
+/// IMBREX_STATUS_INVALID for an offset too far past the end, and after any other error (as of
+/// imbrex_writer_append()), the hole stays for good, and every later call for the file's bytes fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_fill_at(
     writer: *const Writer,
@@ -191,8 +192,8 @@ pub unsafe extern "C" fn imbrex_writer_fill_at(
     })
 }
 
-/// Makes the file's bytes and its name durable, and every change of names before the file's own last one; for
-/// others there is imbrex_sync_names(). Waits for holes that imbrex_writer_fill_at() left.
+/// Makes durable the file's bytes, its name, and every change of names before the last change of this file's
+/// name; imbrex_sync_names() covers later changes. Waits for holes that imbrex_writer_fill_at() left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_sync(writer: *const Writer) -> Status {
     guard(|| {
@@ -202,7 +203,7 @@ pub unsafe extern "C" fn imbrex_writer_sync(writer: *const Writer) -> Status {
     })
 }
 
-/// Cuts the file to `len_bytes`, or lengthens it by zeros. Durable after the next sync.
+/// Truncates the file to `len_bytes`, or extends it with zeros. Durable after the next sync.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_truncate(writer: *const Writer, len_bytes: u64) -> Status {
     guard(|| {
@@ -212,8 +213,9 @@ pub unsafe extern "C" fn imbrex_writer_truncate(writer: *const Writer, len_bytes
     })
 }
 
-/// Tells how the file will be used. A table is placed when it is synced or closed: until then it may
-/// still be told its level. Of a longer one, every 256 MiB are placed as they come: tell it at first.
+/// Sets the hints of the file. A table is placed when it is synced or closed, so its level may be set until
+/// then. A table longer than 256 MiB is placed in pieces of that length as they are written: set its hints
+/// before the first write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_set_hints(
     writer: *const Writer,
@@ -227,7 +229,7 @@ pub unsafe extern "C" fn imbrex_writer_set_hints(
     })
 }
 
-/// The file's length.
+/// Returns the file's length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_len(writer: *const Writer, out: *mut u64) -> Status {
     guard(|| {
@@ -236,7 +238,7 @@ pub unsafe extern "C" fn imbrex_writer_len(writer: *const Writer, out: *mut u64)
     })
 }
 
-/// Closes the file: what was appended is stored, but durable only after a sync. Takes the writer back.
+/// Closes the file and releases the writer. Appended bytes are stored, but durable only after a sync.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_writer_close(writer: *mut Writer) -> Status {
     guard(|| {
@@ -245,14 +247,14 @@ pub unsafe extern "C" fn imbrex_writer_close(writer: *mut Writer) -> Status {
         let Writer { writer, shared } = *writer;
         let mut writer = Some(writer);
         let closed = shared.writing(|_| Ok(writer.take().map_or(Ok(()), |w| w.close())?));
-        // Refused after a panic: dropped, it would store its tail all the same (A3).
+        // After a panic the close is refused, and the writer is not dropped: that would store its tail (A3).
         writer.into_iter().for_each(imbrex_filesystem::Writer::abandon);
         closed
     })
 }
 
-/// Opens a file for reading. What is appended later can be read as well; what is removed or replaced
-/// meanwhile stays readable. Give the reader back with imbrex_reader_close().
+/// Opens a file for reading. Bytes appended later can be read too. A file that is removed or replaced stays
+/// readable. Release the reader with imbrex_reader_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_reader_open(
     drive: *const Drive,
@@ -270,7 +272,8 @@ pub unsafe extern "C" fn imbrex_reader_open(
     })
 }
 
-/// Reads `len_bytes` bytes from `offset` into `buffer`, fewer at the end of the file, and says how many.
+/// Reads up to `len_bytes` bytes from `offset` into `buffer`, fewer at the end of the file. `out_len_bytes`
+/// receives their number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_reader_read_at(
     reader: *const Reader,
@@ -288,8 +291,8 @@ pub unsafe extern "C" fn imbrex_reader_read_at(
         } else if buffer.is_null() {
             return Err(null("the buffer"));
         } else {
-            // SAFETY: not NULL; that it is as long as that, and nobody else's, is the caller's promise.
-            // It may be uninitialised: it is filled before it is read, by code that only copies into it.
+            // SAFETY: not NULL; the caller promises its length and that no other code uses it. It may be
+            // uninitialised, because the callee only copies into it.
             unsafe { std::slice::from_raw_parts_mut(buffer, len_bytes) }
         };
         let got = reader.reader.read_at(offset, buffer)?;
@@ -298,7 +301,7 @@ pub unsafe extern "C" fn imbrex_reader_read_at(
     })
 }
 
-/// The file's length now.
+/// Returns the file's current length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_reader_len(reader: *const Reader, out: *mut u64) -> Status {
     guard(|| {
@@ -307,8 +310,8 @@ pub unsafe extern "C" fn imbrex_reader_len(reader: *const Reader, out: *mut u64)
     })
 }
 
-/// A number that no other file of the drive has, had or will have: for caches. A file whose name is never synced may
-/// leave it to another one after a crash.
+/// Returns a number that is unique among all past and future files of the drive, for caches. One exception:
+/// after a crash, a new file may get the number of a file whose name was never synced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_reader_id(reader: *const Reader, out: *mut u64) -> Status {
     guard(|| {
@@ -317,7 +320,7 @@ pub unsafe extern "C" fn imbrex_reader_id(reader: *const Reader, out: *mut u64) 
     })
 }
 
-/// Takes the reader back.
+/// Releases the reader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_reader_close(reader: *mut Reader) -> Status {
     guard(|| {
@@ -338,7 +341,7 @@ mod tests {
     use std::ffi::CString;
     use std::ptr;
 
-    /// An image with nothing but an empty file system on it.
+    /// An image with an empty file system.
     fn make(path: &std::path::Path) {
         let layout = Layout::by_name("leveled-first-fit").unwrap();
         let spec = GeometrySpec { len: Blocks::new(1 << 17), rule: Rule::Anywhere };
@@ -348,7 +351,7 @@ mod tests {
         layout.format_files(disk, &Runtime::threads(1), &recipe, 7).unwrap();
     }
 
-    /// A close after a panic was refused, and dropped the writer, which wrote.
+    /// A close after a panic was refused, but it dropped the writer, which wrote.
     #[test]
     fn after_a_panic_closing_a_file_writes_nothing() {
         check_writes_nothing_after(|shared| {
@@ -356,7 +359,7 @@ mod tests {
         });
     }
 
-    /// What panicked in the background was told to nobody.
+    /// A panic in the background was not noticed.
     #[test]
     fn after_a_panic_in_the_background_closing_a_file_writes_nothing() {
         check_writes_nothing_after(|shared| shared.workers.break_one());

@@ -1,4 +1,4 @@
-//! Paths: what may be done with them without opening a file.
+//! Operations on paths, without an open file.
 
 use crate::drive::Drive;
 use crate::file::{Hints, hints_at};
@@ -24,15 +24,15 @@ unsafe fn on_path(
     })
 }
 
-/// Takes a path from its file, which goes with its last path. Who has it open may go on.
+/// Removes a path of a file. The file is removed with its last path; open readers and writers keep working.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_unlink(drive: *const Drive, path: *const c_char) -> Status {
     // SAFETY: a handle and a string, as the header's conventions say.
     unsafe { on_path(drive, path, |fs, path| Ok(fs.unlink(path)?)) }
 }
 
-/// Gives a file or a directory another path. A file that is there is replaced, atomically, and by
-/// content that is there after a power cut; an empty directory may be replaced by a directory.
+/// Renames a file or a directory. An existing file at `to` is replaced atomically, by content that survives a
+/// power cut. A directory may replace an empty directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_rename(
     drive: *const Drive,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn imbrex_rename(
     unsafe { on_path(drive, from, |fs, from| Ok(fs.rename(from, text(to, "the new path")?)?)) }
 }
 
-/// Gives a file one more path.
+/// Adds a path to an existing file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_link(
     drive: *const Drive,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn imbrex_link(
     unsafe { on_path(drive, existing, |fs, from| Ok(fs.link(from, text(path, "the new path")?)?)) }
 }
 
-/// Tells that a table belongs to another level now, without being rewritten.
+/// Records that a table belongs to another level now, without rewriting it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_set_level(
     drive: *const Drive,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn imbrex_set_level(
     unsafe { on_path(drive, path, |fs, path| Ok(fs.set_level(path, level)?)) }
 }
 
-/// Makes a directory. `with_parents` makes those above it too, and takes one that is there for good.
+/// Creates a directory. `with_parents` also creates missing parents, and accepts an existing directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_make_dir(
     drive: *const Drive,
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn imbrex_remove_dir(drive: *const Drive, path: *const c_c
     unsafe { on_path(drive, path, |fs, path| Ok(fs.remove_dir(path)?)) }
 }
 
-/// Makes every change of names so far durable: what fsync of a directory is for.
+/// Makes every change of names so far durable, like fsync of a directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_sync_names(drive: *const Drive) -> Status {
     guard(|| {
@@ -98,9 +98,10 @@ pub unsafe extern "C" fn imbrex_sync_names(drive: *const Drive) -> Status {
     })
 }
 
-/// Locks a path for this process, making an empty file if there is none.
+/// Locks a path for this process, and creates an empty file if none exists.
 ///
-/// Errors: IMBREX_STATUS_LOCKED if this process holds it already. Other processes cannot open the drive.
+/// Errors: IMBREX_STATUS_LOCKED if this process holds the lock already. Other processes cannot open the
+/// drive at all.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_lock(drive: *const Drive, path: *const c_char) -> Status {
     let hints = Hints {
@@ -116,30 +117,30 @@ pub unsafe extern "C" fn imbrex_lock(drive: *const Drive, path: *const c_char) -
     unsafe { on_path(drive, path, |fs, path| Ok(fs.lock(path, hints_at(&raw const hints)?)?)) }
 }
 
-/// Gives a lock back.
+/// Releases a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_unlock(drive: *const Drive, path: *const c_char) -> Status {
     // SAFETY: a handle and a string, as the header's conventions say.
     unsafe { on_path(drive, path, |fs, path| Ok(fs.unlock(path)?)) }
 }
 
-/// What there is at a path.
+/// The properties of a path.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileStat {
     /// Whether it is a directory.
     pub is_dir: bool,
-    /// The level of a table, as told last.
+    /// The level of a table, as last recorded.
     pub level: u8,
-    /// How many paths lead to it.
+    /// The number of paths of the file.
     pub link_count: u32,
     /// The length of a file.
     pub len_bytes: u64,
-    /// When its content last changed on the drive, in seconds since 1970.
+    /// The time of the last change of its content on the drive, in seconds since 1970.
     pub mtime_s: u64,
 }
 
-/// Tells what there is at a path.
+/// Returns the properties of a path.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_stat(
     drive: *const Drive,
@@ -174,7 +175,7 @@ impl Held for Names {
     }
 }
 
-/// Lists the names in a directory, in order. Give the listing back with imbrex_names_close().
+/// Lists the names in a directory, in order. Release the listing with imbrex_names_close().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_list(
     drive: *const Drive,
@@ -193,14 +194,14 @@ pub unsafe extern "C" fn imbrex_list(
     })
 }
 
-/// How many names there are; 0 for NULL.
+/// Returns the number of names; 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_names_count(names: *const Names) -> usize {
     // SAFETY: a handle, as the header's conventions say.
     unsafe { names.as_ref() }.map_or(0, |names| names.names.len())
 }
 
-/// Name number `index`, which belongs to the listing; NULL if there are not so many.
+/// Returns name number `index`, from 0, or NULL past the end. The text belongs to the listing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_names_get(names: *const Names, index: usize) -> *const c_char {
     // SAFETY: a handle, as the header's conventions say.
@@ -208,7 +209,7 @@ pub unsafe extern "C" fn imbrex_names_get(names: *const Names, index: usize) -> 
     names.and_then(|names| names.names.get(index)).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
-/// Takes the listing back.
+/// Releases the listing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_names_close(names: *mut Names) -> Status {
     guard(|| {

@@ -1,17 +1,18 @@
-//! What this process has open: each image once, however often it is asked for.
+//! The registry of open images. A process opens each image once, however many handles it has.
 //!
 //! ```text
-//!   open    there?             -> one more handle of it
-//!           opening or closing -> wait until it is open or closed, then ask again
-//!           else               -> open
-//!   the last handle goes -> closed, then forgotten, then whoever waits may open
+//!   open    registered?        -> one more handle of it
+//!           opening or closing -> wait until that has ended, then look again
+//!           otherwise          -> open
+//!   the last handle is released -> closed, then removed, then waiting callers may open
 //! ```
 //!
 //! Invariants
-//!   A4  An image is forgotten after it is closed: who opens it next never meets its own process in the way.
-//!   A5  What another process opened is neither used nor dropped: a child that was forked has a copy of it.
-//!   A6  Nobody opens or closes an image under the lock: a child that is forked meanwhile would wait for ever for
-//!       a thread that it does not have.
+//!   A4  An image is removed from the registry after it is closed, so the next opening never meets the lock of
+//!       its own process.
+//!   A5  An image that another process opened is not used and not dropped: a forked child has a copy of it.
+//!   A6  The registry's lock is not held while an image is opened or closed. A child forked meanwhile would
+//!       wait for ever for a thread that it does not have.
 
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
@@ -24,7 +25,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-/// The images that are open, by their paths.
+/// The open images, by path.
 #[derive(Debug)]
 pub(crate) struct Registry<T: 'static> {
     open: Mutex<Known<T>>,
@@ -33,27 +34,27 @@ pub(crate) struct Registry<T: 'static> {
 
 #[derive(Debug)]
 struct Known<T: 'static> {
-    /// Whose images these are.
+    /// The process that opened these images.
     process: u32,
     images: BTreeMap<PathBuf, Image<T>>,
 }
 
 #[derive(Debug)]
 enum Image<T: 'static> {
-    /// Somebody is opening it.
+    /// A thread is opening it.
     Opening,
-    /// It was opened; nobody has it any more while it is closed.
+    /// It is open; while it is being closed the pointer is dead.
     Open(Weak<Opened<T>>),
 }
 
-/// An open image: what all its handles share.
+/// An open image, shared by all its handles.
 #[derive(Debug)]
 pub(crate) struct Opened<T: 'static> {
-    /// Which process opened it.
+    /// The process that opened it.
     process: u32,
     registry: &'static Registry<T>,
     path: PathBuf,
-    /// There until it is dropped.
+    /// `Some` until the image is dropped.
     inner: Option<T>,
 }
 
@@ -63,7 +64,8 @@ impl<T> Registry<T> {
         Registry { open: Mutex::new(known), changed: Condvar::new() }
     }
 
-    /// What is open at `path` as [`image_at`] gave it, or what `open` makes of it; and whether it was made now.
+    /// The image at `path`, a result of [`image_at`]: the registered one, or the result of `open`. Also
+    /// returns whether it was opened now.
     pub(crate) fn open(
         &'static self,
         path: PathBuf,
@@ -94,7 +96,8 @@ impl<T> Registry<T> {
     }
 }
 
-/// Forgets an image when it is dropped: one that is closed (A4) or could not be opened, also if that panics.
+/// Removes an image from the registry on drop: after its close (A4), or after an opening that failed or
+/// panicked.
 struct Forget<'a, T: 'static> {
     registry: &'static Registry<T>,
     path: &'a Path,
@@ -133,25 +136,25 @@ impl<T> Drop for Opened<T> {
     }
 }
 
-/// The threads for a drive's background work. Once dropped they have ended, and hold nothing of the drive:
-/// a job may hold its files for a moment longer than the store does (A4).
+/// The threads for a drive's background work. Dropping them waits until they have ended, because a job may
+/// hold the drive's files a moment longer than the store does (A4).
 #[derive(Debug)]
 pub(crate) struct Workers(Arc<ThreadScheduler>);
 
 impl Workers {
-    /// So many threads, and the runtime that uses them.
+    /// Starts `count` threads, and returns them with the runtime that uses them.
     pub(crate) fn start(count: usize) -> (Workers, Runtime) {
         let scheduler = Arc::new(ThreadScheduler::new(count));
         let clock = Arc::new(WallClock::new());
         (Workers(Arc::clone(&scheduler)), Runtime { clock, scheduler })
     }
 
-    /// Whether one of them met a bug (A3).
+    /// Whether a thread has panicked (A3).
     pub(crate) fn have_panicked(&self) -> bool {
         self.0.has_panicked()
     }
 
-    /// Lets one of them meet a bug, and waits until it has.
+    /// Makes one thread panic, and waits until it has.
     #[cfg(test)]
     pub(crate) fn break_one(&self) {
         use imbrex_clockwork::{Budget, Job, Scheduler, Step};
@@ -175,7 +178,7 @@ impl Drop for Workers {
     }
 }
 
-/// The one path of the image at `path`; `hint` says how to make one.
+/// The canonical path of the image at `path`; `hint` is advice for a missing one.
 pub(crate) fn image_at(path: &Path, hint: &str) -> Result<PathBuf, Failure> {
     path.canonicalize().map_err(|error| {
         let (status, hint) = match error.kind() {
@@ -186,7 +189,7 @@ pub(crate) fn image_at(path: &Path, hint: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Opens the drive at `path`; `what` begins what goes wrong.
+/// Opens the drive at `path`; `what` begins the error message.
 pub(crate) fn open_drive(
     path: &Path,
     options: OpenOptions,
@@ -196,13 +199,13 @@ pub(crate) fn open_drive(
         .map_err(|error| Failure::of_opening(Status::Unsupported, what, &error))
 }
 
-/// The layout of that name.
+/// The layout called `name`; `None` without a name.
 pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, Failure> {
     let asked = name.map(Layout::by_name).transpose();
     asked.map_err(|error| Failure::of(Status::Invalid, "", &error))
 }
 
-/// Refuses a drive of layout `held` where `asked` is another.
+/// Refuses a drive with layout `held` if `asked` is another one.
 pub(crate) fn check_layout(
     path: &Path,
     held: Layout,
@@ -224,8 +227,8 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// While one image is opened another can be, as a child that is forked then would; who asks for the first one waits
-    /// and has the same; and what could not be opened can be tried again.
+    /// A slow opening does not block the opening of another image. A second caller of the same image waits and
+    /// gets the same one. A failed opening can be tried again.
     #[test]
     fn an_image_is_opened_beside_others_and_once() {
         static OPEN: Registry<u32> = Registry::new();

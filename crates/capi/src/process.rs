@@ -1,8 +1,8 @@
-//! Which process this is: a child that it forks gets copies of its handles, which are none (A5).
+//! The identity of the process. A forked child has copies of its parent's handles, and must not use them (A5).
 //!
-//! Such a child has no threads for the drive's work, locks that nobody gives back, and a copy of what the
-//! parent has not written yet: to write that is to write it twice, to unlock the image is to unlock it
-//! for both.
+//! The child lacks the threads of the drive, has locks that no thread will release, and has a copy of bytes
+//! that the parent has not written yet. If the child wrote them, they would be written twice. If it unlocked
+//! the image, the image would be unlocked for both.
 
 use crate::status::{Failure, Status};
 use std::ffi::c_int;
@@ -17,7 +17,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// This process, once somebody has asked. To ask the kernel in every call would cost more than an append.
+/// The id of this process, after the first call of [`id`]. Asking the kernel in every call would cost more
+/// than an append.
 static ID: AtomicU32 = AtomicU32::new(0);
 
 /// Runs in a child before `fork` returns there.
@@ -25,11 +26,11 @@ unsafe extern "C" fn forked() {
     ID.store(std::process::id(), Ordering::Relaxed);
 }
 
-/// This process's number.
+/// The id of this process.
 pub(crate) fn id() -> u32 {
     static ASKED: Once = Once::new();
     ASKED.call_once(|| {
-        // SAFETY: the function may be called at any time, and so may what it is given.
+        // SAFETY: the function and its argument may be called at any time.
         let failed = unsafe { pthread_atfork(None, None, Some(forked)) };
         assert!(failed == 0, "no memory for a handler of forks");
         ID.store(std::process::id(), Ordering::Relaxed);
@@ -37,13 +38,13 @@ pub(crate) fn id() -> u32 {
     ID.load(Ordering::Relaxed)
 }
 
-/// What a handle holds: something that `opener` opened.
+/// The content of a handle.
 pub(crate) trait Held {
-    /// The process that opened it; `None` if it is memory and nothing else.
+    /// The process that opened it; `None` if it is memory only.
     fn opener(&self) -> Option<u32>;
 }
 
-/// Refuses what another process opened.
+/// Refuses an object that another process opened.
 pub(crate) fn check(held: &impl Held) -> Result<(), Failure> {
     match held.opener() {
         Some(opener) if opener != id() => {

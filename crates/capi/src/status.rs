@@ -1,4 +1,4 @@
-//! Status codes, the thread's last error, and the guard around every call (A1).
+//! Status codes, the last error of a thread, and the guard around every call (A1).
 
 use crate::open::Workers;
 use imbrex_disk::DiskError;
@@ -14,43 +14,44 @@ use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// What became of a call. The numbers never change.
+/// The result of a call. The numbers never change.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// No such file or directory, no such keyspace, or a key without a value.
+    /// The file, directory, keyspace or key does not exist.
     NotFound = 1,
-    /// The name is taken.
+    /// The name exists already.
     Exists = 2,
-    /// A file where a directory is needed.
+    /// The path names a file, and a directory is needed.
     NotADirectory = 3,
-    /// A directory where a file is needed.
+    /// The path names a directory, and a file is needed.
     IsADirectory = 4,
-    /// The directory holds something.
+    /// The directory is not empty.
     NotEmpty = 5,
-    /// An argument that cannot be: NULL, no UTF-8, no path, no kind, a key that is too long.
+    /// An invalid argument, such as NULL, text that is not UTF-8, an unknown kind, or a key that is too
+    /// long.
     Invalid = 6,
-    /// The lock is held.
+    /// The lock is held already.
     Locked = 7,
-    /// Another process has the drive open.
+    /// Another process has the drive open; imbrex_last_error() names it.
     Busy = 8,
-    /// The drive is full; what was asked for has not happened.
+    /// The drive is full; the call had no effect.
     NoSpace = 9,
     /// Something on the drive is damaged.
     Corrupt = 10,
     /// The drive failed.
     Io = 11,
-    /// The drive holds something else, another layout, or was written by a newer program.
+    /// The drive holds other content or another layout, or a newer program wrote it.
     Unsupported = 12,
-    /// An earlier failure left unknown what is durable; close the drive and open it again.
+    /// After an earlier failure it is unknown what is durable; close the drive and open it again.
     Poisoned = 13,
-    /// A bug in this library; the drive takes no more writes.
+    /// A bug in this library; the drive refuses writes from now on.
     Bug = 14,
 }
 
-/// A status and its story.
+/// A status and its message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
@@ -77,7 +78,7 @@ impl Failure {
         Failure { status, message }
     }
 
-    /// An opening that failed. Its status is what the first cause says that tells; where none does, `otherwise`.
+    /// A failed opening. The first cause that implies a status decides; without one it is `otherwise`.
     pub(crate) fn of_opening(
         otherwise: Status,
         what: &str,
@@ -89,10 +90,10 @@ impl Failure {
     }
 }
 
-/// What a drive is said to be by this cause, not one below it.
+/// The status that this cause itself implies, regardless of the causes below it.
 fn told_by(cause: &(dyn Error + 'static)) -> Option<Status> {
     let files = cause.downcast_ref::<FilesError>();
-    // A flash drive's error lies in a box within the pair's, and a box is a type of its own.
+    // The error of a flash drive is boxed inside the pair's error, and downcasts as a box.
     let files = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|boxed| &**boxed));
     match files {
         Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. }) => {
@@ -138,7 +139,7 @@ impl From<FsError> for Failure {
 }
 
 impl Status {
-    /// What became of a call that the file system ended with `error`.
+    /// The status of a call that failed with `error` in the file system.
     pub(crate) fn of(error: &FsError) -> Status {
         match error {
             FsError::NotFound { .. } => Status::NotFound,
@@ -164,15 +165,15 @@ impl Status {
     }
 }
 
-/// Keeps writes away from what a panic went through (A3).
+/// Refuses writes after a panic (A3).
 #[derive(Debug, Default)]
 pub(crate) struct Fuse {
     is_blown: AtomicBool,
 }
 
 impl Fuse {
-    /// Runs a call that may write, unless something is broken already, be it by one of `workers`. The first to find it
-    /// so, or to break it, runs `end`, which ends what writes of its own accord.
+    /// Runs a call that may write, unless an earlier call or one of `workers` has panicked. The first call
+    /// that finds or causes a panic runs `end`, which stops the background writers.
     pub(crate) fn guard<T>(
         &self,
         workers: &Workers,
@@ -181,8 +182,8 @@ impl Fuse {
     ) -> Result<T, Failure> {
         if workers.have_panicked() || self.is_blown.load(Ordering::Acquire) {
             self.blow(end);
-            let message = "refused: an earlier call, or work in the background, met a bug; close the drive and open \
-                           it again";
+            let message = "refused: a bug stopped an earlier call or background work; close the drive and open it \
+                           again";
             return Err(Failure::new(Status::Bug, message));
         }
         catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
@@ -202,13 +203,13 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// The same for a thread that is ending and has no memory of its own any more, as the one that runs what
-/// was given to `atexit`. Few calls are made so late; their texts are never freed, as somebody may read.
+/// The last error of a thread whose thread-local storage is gone, such as one that runs `atexit` handlers.
+/// Few calls are made so late, and their messages are never freed, because a caller may still read them.
 static LAST_WORDS: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Runs `call` so that no panic leaves it (A1); keeps what went wrong for [`imbrex_last_error`].
+/// Runs `call`, lets no panic out (A1), and keeps the message of a failure for [`imbrex_last_error`].
 pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> Status {
-    // What a panic leaves half done below is locked out by A3.
+    // A3 refuses writes to whatever the panic left half done.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => Status::Ok,
         Ok(Err(failure)) => remember(failure),
@@ -224,7 +225,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without words")
+        .unwrap_or("a panic without a message")
 }
 
 fn remember(failure: Failure) -> Status {
@@ -238,9 +239,9 @@ fn remember(failure: Failure) -> Status {
     failure.status
 }
 
-/// Why the calling thread's last failed call failed, in words; empty if none has.
+/// Returns the message of the calling thread's last failed call; empty if no call has failed.
 ///
-/// The text is good until the thread's next failed call.
+/// The text is valid until the thread's next failed call.
 #[unsafe(no_mangle)]
 pub extern "C" fn imbrex_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or_else(|_| {
@@ -249,7 +250,7 @@ pub extern "C" fn imbrex_last_error() -> *const c_char {
     })
 }
 
-/// The version of this library, such as "0.1.0".
+/// Returns the version of this library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn imbrex_version() -> *const c_char {
     const VERSION: &[u8] = concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes();

@@ -1,7 +1,7 @@
-//! Stores: a drive whose files hold keys and values, and its keyspaces.
+//! Stores: a drive with keys and values, and its keyspaces.
 //!
-//! A process opens a store once, as it does a drive: the handles share it, and the last of them, or of the
-//! keyspaces, batches and cursors of it, closes it.
+//! A process opens a store once. All handles share it, and it is closed with the last handle, keyspace, batch
+//! or cursor.
 
 use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_drive};
 use crate::process::Held;
@@ -16,19 +16,19 @@ use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One flush and one compaction side by side.
+/// Two threads: a flush and a compaction can run at the same time.
 const WORKER_COUNT: usize = 2;
 
-/// A store that is open.
+/// An open store.
 #[derive(Debug)]
 pub struct Store {
     shared: Arc<Opened<Shared>>,
 }
 
-/// A keyspace that is open.
+/// An open keyspace.
 #[derive(Debug)]
 pub struct Keyspace {
-    // Before the store: letting go of it may need it.
+    // Before the store, because dropping a keyspace may need the store.
     pub(crate) inner: imbrex_engine::Keyspace,
     pub(crate) shared: Arc<Opened<Shared>>,
 }
@@ -45,14 +45,14 @@ impl Held for Keyspace {
     }
 }
 
-/// What all handles of a store share.
+/// The state that all handles of a store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     stack: Stack,
-    /// The image of the flash drive beside it.
+    /// The image of the flash drive, if there is one.
     flash: Option<PathBuf>,
     fuse: Fuse,
-    // After all that uses them.
+    // Last, because fields are dropped in order, and the others use the workers.
     workers: Workers,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
 static OPEN: Registry<Shared> = Registry::new();
 
 impl Shared {
-    /// Runs a call that may write, unless something is broken already.
+    /// Runs a call that may write, unless a panic came before.
     pub(crate) fn writing<T>(
         &self,
         call: impl FnOnce(&Db) -> Result<T, Failure>,
@@ -68,7 +68,7 @@ impl Shared {
         self.fuse.guard(&self.workers, || self.end(), || call(&self.stack.db))
     }
 
-    /// Ends what writes without being called (A3).
+    /// Stops the background writers (A3).
     fn end(&self) {
         self.stack.db.abandon("a bug in imbrex; close the drive and open it again");
         self.stack.files.end_cleaning();
@@ -77,7 +77,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // After a bug, found now or earlier, the store is given up before its own end would write (A3).
+        // After a panic, found now or earlier, the store is abandoned before its close could write (A3).
         let _ = self.writing(|_| Ok(()));
     }
 }
@@ -89,7 +89,7 @@ impl From<EngineError> for Failure {
 }
 
 impl Status {
-    /// What became of a call that the store ended with `error`.
+    /// The status of a call that failed with `error` in the store.
     fn of_engine(error: &EngineError) -> Status {
         match error {
             _ if error.is_no_space() => Status::NoSpace,
@@ -126,7 +126,7 @@ fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
         .map_err(|error| Failure::of_opening(Status::Unsupported, &what, &error))?;
     if holds_file_system(&mounted.files) {
         let why =
-            "it holds no store, but the files of another database: imbrex_drive_open() opens it";
+            "it holds the files of another database and no store; imbrex_drive_open() opens it";
         return Err(Failure::new(Status::Unsupported, format!("{what}{why}")));
     }
     let stack = mounted.open(&runtime).map_err(|error| match error {
@@ -138,17 +138,18 @@ fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
     Ok(Shared { stack, flash, fuse: Fuse::default(), workers })
 }
 
-/// Opens the store on the drive at `image_path`: an image file, made by `imbrex drive create`, or a block device, made
-/// ready by `imbrex drive format`.
+/// Opens the store on the drive at `image_path`: an image file from `imbrex drive create`, or a block device
+/// prepared by `imbrex drive format`.
 ///
-/// `flash_path` is the flash drive beside it, likewise, which `--flash` made with it; NULL
-/// for a layout without one. `layout` names the layout that it must be formatted as; NULL takes any. What a
-/// process that died had acknowledged with `sync` is there. Give the store back with imbrex_store_close().
+/// `flash_path` is the flash drive of the store, from `--flash` of the same command; NULL for a layout
+/// without one. `layout` names the required layout; NULL accepts any. Every write with `sync` that an
+/// earlier process acknowledged is there, even if that process died. Release the store with
+/// imbrex_store_close().
 ///
-/// Cost: writes what the logs hold to tables.
+/// Cost: the content of the logs is written to tables.
 ///
-/// Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_BUSY, also for a store that this process has open beside another
-/// flash drive, IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+/// Errors: IMBREX_STATUS_NOT_FOUND; IMBREX_STATUS_BUSY, also if this process has the store open with another
+/// flash drive; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_open(
     image_path: *const c_char,
@@ -174,7 +175,7 @@ pub unsafe extern "C" fn imbrex_store_open(
         let (shared, _) = OPEN.open(image, || open_images(path, flash.clone()))?;
         if shared.flash != flash {
             let beside = match &shared.flash {
-                Some(flash) => format!("beside flash drive {}", flash.display()),
+                Some(flash) => format!("with flash drive {}", flash.display()),
                 None => "without a flash drive".to_owned(),
             };
             let message = format!("drive {} is open already, {beside}", path.display());
@@ -193,14 +194,15 @@ pub unsafe extern "C" fn imbrex_store_sync(store: *const Store) -> Status {
     unsafe { on_store(store, |db| Ok(db.sync()?)) }
 }
 
-/// Writes what is in memory to tables, durably.
+/// Writes the memtables to tables, durably.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_flush(store: *const Store) -> Status {
     // SAFETY: a handle, as the header's conventions say.
     unsafe { on_store(store, |db| Ok(db.flush()?)) }
 }
 
-/// Returns when no background work is due: what waited for tables is in tables, and they are in shape.
+/// Waits until no background work is due: the memtables that were full are in tables, and no compaction is
+/// due.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_wait_idle(store: *const Store) -> Status {
     // SAFETY: a handle, as the header's conventions say.
@@ -219,11 +221,12 @@ unsafe fn on_store(store: *const Store, call: impl FnOnce(&Db) -> Result<(), Fai
     })
 }
 
-/// A property of the store as text without a NUL: `stats`, `levels`, `write-amplification`,
-/// `memtable-bytes`, `block-cache-bytes`, `last-sequence`, `snapshots` or `background-error`.
+/// Returns a property of the store as text without a terminating NUL: `stats`, `levels`,
+/// `write-amplification`, `memtable-bytes`, `block-cache-bytes`, `last-sequence`, `snapshots` or
+/// `background-error`.
 ///
-/// `out_len_bytes` gets its length. If that is more than `len_bytes`, `buffer` has only its beginning:
-/// call again with a longer one.
+/// `out_len_bytes` receives the length of the text. If it exceeds `len_bytes`, `buffer` holds only the
+/// beginning: call again with a longer buffer.
 ///
 /// Errors: IMBREX_STATUS_NOT_FOUND for any other name.
 #[unsafe(no_mangle)]
@@ -245,7 +248,7 @@ pub unsafe extern "C" fn imbrex_store_get_property(
     })
 }
 
-/// Makes everything durable and takes the handle back.
+/// Makes everything durable and releases the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_close(store: *mut Store) -> Status {
     guard(|| {
@@ -255,11 +258,12 @@ pub unsafe extern "C" fn imbrex_store_close(store: *mut Store) -> Status {
     })
 }
 
-/// Opens the keyspace `name`: an ordered map of its own in the store. With `create` it is made if there
-/// is none, durably, with the options of the drive's layout. "default" is always there. Give it back with
-/// imbrex_keyspace_close().
+/// Opens the keyspace `name`, a separate ordered map in the store.
 ///
-/// Errors: IMBREX_STATUS_NOT_FOUND.
+/// With `create` a missing keyspace is created, durably, with the options of the drive's layout. The
+/// keyspace "default" always exists. Release it with imbrex_keyspace_close().
+///
+/// Errors: IMBREX_STATUS_NOT_FOUND for a missing keyspace without `create`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_keyspace_open(
     store: *const Store,
@@ -285,14 +289,14 @@ impl Shared {
     fn create(&self, name: &str) -> Result<imbrex_engine::Keyspace, Failure> {
         let options = self.stack.layout.recipe(self.stack.drive.geometry()).options.keyspace;
         self.writing(|db| match db.create_keyspace(name, options) {
-            // Another thread was faster.
+            // Another thread has created it meanwhile.
             Err(EngineError::KeyspaceExists { .. }) => Ok(db.keyspace(name)?),
             made => Ok(made?),
         })
     }
 }
 
-/// Takes the keyspace back.
+/// Releases the keyspace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_keyspace_close(keyspace: *mut Keyspace) -> Status {
     guard(|| {
@@ -351,7 +355,7 @@ mod tests {
         }
     }
 
-    /// The end of a store wrote what a panic had left half done, though every call was refused.
+    /// Every call was refused, but closing the store wrote the half-done state that a panic had left.
     #[test]
     fn after_a_panic_a_store_ends_without_a_write() {
         check_ends_without_a_write_after(|shared| {
@@ -359,7 +363,7 @@ mod tests {
         });
     }
 
-    /// What panicked in the background was told to nobody, and writes went on.
+    /// A panic in the background was not noticed, and writes went on.
     #[test]
     fn after_a_panic_in_the_background_a_store_ends_without_a_write() {
         check_ends_without_a_write_after(|shared| shared.workers.break_one());

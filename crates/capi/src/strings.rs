@@ -1,4 +1,4 @@
-//! What comes in: strings, buffers, handles, out parameters.
+//! Arguments from C: strings, buffers, handles, out parameters.
 
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
@@ -18,7 +18,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
     }
     // SAFETY: not NULL, and the rest is the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| Failure::new(Status::Invalid, format!("{what} is no UTF-8")))
+    text.to_str().map_err(|_| Failure::new(Status::Invalid, format!("{what} is not UTF-8")))
 }
 
 /// The bytes at `data`.
@@ -56,7 +56,7 @@ pub(crate) unsafe fn handle<'a, T: Held>(handle: *const T, what: &str) -> Result
     Ok(held)
 }
 
-/// The handle at `handle`, for a call that changes what only one thread at a time uses.
+/// The handle at `handle`, for a call that changes an object of one thread at a time.
 ///
 /// # Safety
 /// As [`handle`], and no other call uses it meanwhile.
@@ -70,7 +70,7 @@ pub(crate) unsafe fn handle_mut<'a, T: Held>(
     Ok(held)
 }
 
-/// Copies as much of `from` to `buffer` as fits there, and says how long all of it is.
+/// Copies as much of `from` to `buffer` as fits, and returns the whole length in `out_len_bytes`.
 ///
 /// # Safety
 /// `out_len_bytes` as [`put`]; a buffer of `len_bytes` bytes, any pointer if that is 0.
@@ -86,7 +86,7 @@ pub(crate) unsafe fn copy_out(
     }
     let count = from.len().min(len_bytes);
     if count > 0 {
-        // SAFETY: both are that long; what comes from a store does not lie in the caller's memory.
+        // SAFETY: both are that long, and data of a store does not overlap the caller's memory.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer, count) };
     }
     // SAFETY: the caller's promise.
@@ -106,12 +106,12 @@ pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses an out parameter that is NULL before anything is done.
+/// Refuses a NULL out parameter before the call has any effect.
 pub(crate) fn need_out<T>(out: *mut T) -> Result<(), Failure> {
     if out.is_null() { Err(null("an out parameter")) } else { Ok(()) }
 }
 
-/// Makes `value` a handle (A2).
+/// Turns `value` into a handle (A2).
 ///
 /// # Safety
 /// As [`put`].
@@ -121,8 +121,8 @@ pub(crate) unsafe fn give<T>(out: *mut *mut T, value: T) -> Result<(), Failure> 
     unsafe { put(out, Box::into_raw(Box::new(value))) }
 }
 
-/// Takes a handle back; NULL is none. What another process opened is left alone: to drop it here is to
-/// write, to unlock, to wait for threads that are not there (A5).
+/// Takes a handle back; NULL gives `None`. A handle of another process is left alone, because dropping it
+/// would write, unlock, and wait for threads that do not exist in this process (A5).
 ///
 /// # Safety
 /// NULL, or made by [`give`] and never used again.
