@@ -1,22 +1,22 @@
-//! What a server has done: counted by every connection and queue, read by whoever asks.
+//! The counters of a server: every connection and queue adds to them, any thread may read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a server has done since it began. The kernel's door has no connections and no status queries.
+/// The counters of a server since its start. The ublk server has no connections and no status queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Clients that came.
+    /// Clients that connected.
     pub connections: u64,
-    /// Of those, turned away because too many were there already.
+    /// Connections rejected because the maximum number was reached.
     pub turned_away: u64,
-    /// Of those, closed for breaking the protocol, for taking too long over the handshake, or by a
-    /// failure of the connection.
+    /// Connections closed because the client broke the protocol or was too slow in the handshake, or because
+    /// the connection failed.
     pub broken_off: u64,
-    /// Reads, and what they read.
+    /// Reads.
     pub reads: u64,
     /// Bytes of all reads.
     pub read_bytes: u64,
-    /// Writes, and what they wrote.
+    /// Writes.
     pub writes: u64,
     /// Bytes of all writes.
     pub written_bytes: u64,
@@ -24,7 +24,7 @@ pub struct Counts {
     pub flushes: u64,
     /// Trims.
     pub trims: u64,
-    /// Writes of zeros without the zeros.
+    /// Requests to write zeros, which carry no data.
     pub zeroes: u64,
     /// Block status queries.
     pub statuses: u64,
@@ -34,7 +34,7 @@ pub struct Counts {
 
 macro_rules! tally {
     ($($name:ident),*) => {
-        /// [`Counts`] under way.
+        /// [`Counts`] while they change.
         #[derive(Debug, Default)]
         pub(crate) struct Tally { $(pub(crate) $name: AtomicU64,)* }
 
@@ -61,7 +61,7 @@ tally!(
     errors
 );
 
-/// One more.
+/// Adds one.
 pub(crate) fn count(counter: &AtomicU64) {
     add(counter, 1);
 }

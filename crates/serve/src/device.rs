@@ -1,4 +1,4 @@
-//! The seam between a door and what lies behind it: bytes at an offset, in whole sectors.
+//! The interface between a server and the device it serves: bytes at an offset, in whole sectors.
 
 use imbrex_disk::{DiskError, Persist};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct ByteRange {
     /// The first byte.
     pub start_bytes: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub len_bytes: u64,
 }
 
@@ -18,7 +18,7 @@ impl ByteRange {
         ByteRange { start_bytes, len_bytes }
     }
 
-    /// The first byte after the run, or the largest number there is.
+    /// The first byte after the run; `u64::MAX` if that overflows.
     pub const fn end_bytes(self) -> u64 {
         self.start_bytes.saturating_add(self.len_bytes)
     }
@@ -30,35 +30,35 @@ impl fmt::Display for ByteRange {
     }
 }
 
-/// What a device knows of a run of bytes without reading it.
+/// The content of a run of bytes, as far as a device knows it without reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Written, with whatever: it must be read to be known.
+    /// Written; the content must be read to be known.
     Data,
     /// Written, and known to be zeros.
     Zero,
-    /// Not written, or given back: takes no room and reads as zeros.
+    /// Not written, or discarded: it takes no space and reads as zeros.
     Hole,
 }
 
-/// The start of a run: how far it goes on as it begins, and with what.
+/// The first part of a run that has one kind of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Positive, and at most the run's length.
+    /// The length of this part: positive, and at most the run's length.
     pub len_bytes: u64,
-    /// What is in it.
+    /// The content of this part.
     pub content: Content,
 }
 
-/// Which requests may wait for a mechanism, besides flushes and writes through the cache, which always may.
+/// The requests that may wait for the drive's mechanism. Flushes and writes through the cache always may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waits {
-    /// None: they only move bytes.
+    /// None: requests only copy bytes.
     #[default]
     Nothing,
     /// Reads.
     Reads,
-    /// All.
+    /// All requests.
     All,
 }
 
@@ -66,7 +66,7 @@ pub enum Waits {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The request reaches past the end of the device. Nothing changed.
+    /// The request reaches past the end of the device. It had no effect.
     #[error("{range} reach past the end of the device, which has {len_bytes} bytes")]
     OutOfRange {
         /// The request.
@@ -74,18 +74,17 @@ pub enum DeviceError {
         /// The device's length.
         len_bytes: u64,
     },
-    /// The request does not start or end at a sector, or is empty. Nothing changed.
-    #[error("{range} are no positive number of whole sectors of {sector_len_bytes} bytes")]
+    /// The request is empty, or does not start and end at sectors. It had no effect.
+    #[error("{range} are not a positive number of whole sectors of {sector_len_bytes} bytes")]
     Unaligned {
         /// The request.
         range: ByteRange,
         /// The device's unit.
         sector_len_bytes: u32,
     },
-    /// The disk cannot be written anywhere, so it cannot be a block device by itself.
+    /// The disk does not take writes anywhere, so it cannot be a block device by itself.
     #[error(
-        "the disk is {rule}: it takes no write just anywhere, and needs a translation layer over it \
-         to be a block device"
+        "the disk is {rule} and does not take writes anywhere; as a block device it needs a translation layer"
     )]
     Rule {
         /// The name of the disk's rule.
@@ -103,7 +102,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// What failed, and why; a cause that its parent quotes is not repeated.
+    /// The error with its causes; a cause that its parent quotes is not repeated.
     pub(crate) fn story(&self) -> String {
         let mut story = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -118,14 +117,14 @@ impl DeviceError {
     }
 }
 
-/// What a door serves: a run of bytes that can be read and written in sectors, by many at once.
+/// The device that a server serves: a run of bytes that many threads read and write in sectors.
 ///
-/// Offsets and lengths are multiples of the sector; an implementation checks them and refuses others
-/// with [`DeviceError::Unaligned`], and what reaches past its end with [`DeviceError::OutOfRange`].
+/// Offsets and lengths are multiples of the sector. An implementation refuses others with
+/// [`DeviceError::Unaligned`], and a request past its end with [`DeviceError::OutOfRange`].
 ///
-/// A write is readable when it returns, and durable after the next [`flush`] that starts after that,
-/// whoever calls it: so several connections may share a device. Requests that overlap in time and in
-/// bytes may be done in either order; those that share no byte never touch each other's.
+/// A write is readable when it returns. It is durable after the next [`flush`] that starts after that, from
+/// any thread, so several connections may share a device. Requests that overlap in time and in bytes may be
+/// done in either order. Requests that share no byte never change each other's bytes.
 ///
 /// [`flush`]: BlockDevice::flush
 pub trait BlockDevice: Send + Sync + fmt::Debug {
@@ -145,18 +144,19 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Which requests may wait for a mechanism, so that it pays to have several of one client's under way.
+    /// The requests that may wait for the drive's mechanism, so that serving several of one client at a time
+    /// pays.
     fn waits(&self) -> Waits {
         Waits::Nothing
     }
 
-    /// Does a step of what the device does of its own accord, for times when nobody asks for anything; false if
-    /// nothing is due, or it failed: the next request will tell.
+    /// Does a step of the device's background work; the server calls it while no request comes. Returns false if
+    /// no work is due, or if it failed; the next request then reports the failure.
     fn work(&self) -> bool {
         false
     }
 
-    /// Reads `buf.len()` bytes from `at_bytes`. What was never written reads as zeros.
+    /// Reads `buf.len()` bytes from `at_bytes`. Unwritten bytes read as zeros.
     ///
     /// # Errors
     /// [`DeviceError`]; the content of `buf` is then unspecified.
@@ -165,7 +165,7 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Writes `data` from `at_bytes`.
     ///
     /// # Errors
-    /// [`DeviceError`]; after [`DeviceError::Disk`] a part may be written.
+    /// [`DeviceError`]; after [`DeviceError::Disk`] a part of the data may be written.
     fn write(&self, at_bytes: u64, data: &[u8], persist: Persist) -> Result<(), DeviceError>;
 
     /// Makes every write that has returned durable.
@@ -174,14 +174,14 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// [`DeviceError::Disk`]: what is durable is then unknown.
     fn flush(&self) -> Result<(), DeviceError>;
 
-    /// Tells the device that the content of `range` is not needed any more; it may read as anything
-    /// until it is written again, or as it did.
+    /// Discards the content of `range`. Until it is written again it may read as anything, its old content
+    /// included.
     ///
     /// # Errors
     /// [`DeviceError`].
     fn trim(&self, range: ByteRange, persist: Persist) -> Result<(), DeviceError>;
 
-    /// Makes `range` read as zeros; with `may_trim` it need not take room any longer.
+    /// Makes `range` read as zeros; with `may_trim` its space may be freed.
     ///
     /// # Errors
     /// [`DeviceError`]; after [`DeviceError::Disk`] a part may be zeros.
@@ -192,20 +192,19 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         persist: Persist,
     ) -> Result<(), DeviceError>;
 
-    /// Whether [`BlockDevice::write_zeroes`] of `range`, with `may_trim` or without, costs less than writing as
-    /// many zeros.
+    /// Whether [`BlockDevice::write_zeroes`] of `range` costs less than writing as many zeros.
     fn zeroes_are_cheap(&self, range: ByteRange, may_trim: bool) -> bool {
         let _ = (range, may_trim);
         false
     }
 
-    /// What is known of the start of `range`, and how far that goes on, without reading it.
+    /// The first part of `range` with one kind of content, found without reading it.
     ///
     /// # Errors
     /// [`DeviceError`].
     fn status(&self, range: ByteRange) -> Result<Extent, DeviceError>;
 
-    /// Checks that the device has `range`, in whole sectors.
+    /// Checks that `range` is in the device and consists of whole sectors.
     ///
     /// # Errors
     /// [`DeviceError::Unaligned`], [`DeviceError::OutOfRange`].

@@ -1,22 +1,22 @@
-//! What failed first below a device: told when it happens, and what changes are lost kept for whoever ends the server.
+//! The first failures of the disk below a device: reported when they happen, and kept for the server's end.
 //!
-//! A client learns that its request failed, and most tell nobody why. After one change that failed a disk may refuse all
-//! others for good: those behind it say no more than that there was one.
+//! A client learns that its request failed, and few clients show why. After one failed write a disk may refuse
+//! all later ones, and their errors only refer to the first. So the first failure is the one to report.
 
 use crate::DeviceError;
 use imbrex_disk::DiskError;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// What is called with the story of a failure.
+/// A callback with the description of a failure.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What a disk failed at.
+/// The kind of request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A write, a flush, work of its own accord.
+    /// A write, a flush, or background work of the device.
     Change,
-    /// It may be of one block, so it must not hide the change that fails later.
+    /// A read. It may concern one block only, so it must not hide a later failed change.
     Read,
 }
 
@@ -26,17 +26,18 @@ pub(crate) struct Failures {
     tell: Option<Tell>,
     change: OnceLock<String>,
     read: OnceLock<String>,
-    /// Changes are refused. Of two threads the one that was refused may come here before the one that failed.
+    /// The refusal of changes. Kept separately, because a refused thread may arrive here before the thread whose
+    /// change failed.
     refusal: OnceLock<String>,
 }
 
 impl Failures {
-    /// Calls `tell` with each story from now on.
+    /// Calls `tell` with the description of each further failure.
     pub(crate) fn set_tell(&mut self, tell: impl Fn(&str) + Send + Sync + 'static) {
         self.tell = Some(Box::new(tell));
     }
 
-    /// The error of a disk that failed at `what`.
+    /// Records that the disk failed at `what`, and returns the error for it.
     pub(crate) fn of(&self, kind: Kind, what: String, source: DiskError) -> DeviceError {
         let first = match (&source, kind) {
             (DiskError::Poisoned, _) => &self.refusal,
@@ -51,7 +52,7 @@ impl Failures {
         error
     }
 
-    /// What was told of changes.
+    /// The descriptions of failed and refused changes.
     pub(crate) fn of_changes(&self) -> Vec<String> {
         [&self.change, &self.refusal].into_iter().filter_map(OnceLock::get).cloned().collect()
     }

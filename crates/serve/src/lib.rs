@@ -1,4 +1,4 @@
-//! Doors that speak a protocol: a disk as a block device that other programs connect to.
+//! Servers: a disk as a block device for other programs, over NBD, and for this machine's kernel, over ublk.
 //!
 //! ```text
 //!   QEMU, fio, nbdcopy, a kernel's /dev/nbd0      this machine's kernel: /dev/ublkb0
@@ -11,22 +11,21 @@
 //!   an emulated conventional drive; a translation layer over any other
 //! ```
 //!
-//! A [`BlockDevice`] is what a door needs and no more, so that another protocol, or another device, is
-//! one implementation. [`SectorDevice`] makes one of any disk that writes anywhere. Drives whose tracks
-//! overlap do not: they need a translation layer (crate `translate`), which is a `Disk` again.
+//! [`BlockDevice`] is exactly what a server needs, so another protocol, or another device, is one more
+//! implementation. [`SectorDevice`] makes a block device of any disk that takes writes anywhere. A shingled or
+//! interlaced drive needs a translation layer (crate `translate`) for that, which is again a `Disk`.
 //!
 //! Architecture invariants
-//!   SV1  A request that a client can send wrong is answered with an error; a client that breaks the
-//!        protocol loses its connection. The server goes on, and nobody else notices.
-//!   SV2  What a client can make the server keep in memory is bounded, whatever it promises to send or
+//!   SV1  A wrong request is answered with an error, and a client that breaks the protocol loses its
+//!        connection. Other clients are not affected.
+//!   SV2  The memory that a client can make the server use is bounded, whatever the client announces to send or
 //!        refuses to read.
-//!   SV3  A flush that is acknowledged covers every write acknowledged before it was sent, on any
-//!        connection.
-//!   SV4  Sectors that a request does not name are not changed by it, whoever writes beside them.
-//!   SV5  Nothing beyond this machine is listened to unless that is asked for.
+//!   SV3  An acknowledged flush covers every write acknowledged before the flush was sent, on any connection.
+//!   SV4  A request changes only the sectors that it names, even while neighbouring sectors are written.
+//!   SV5  The server listens to other machines only if the caller asks for it.
 //!
-//! Sources: the NBD protocol; decision 22; of ublk, decision 33. Not here: threads (`clockwork`), what survives a power cut
-//! (the disk), which drive to open (`cli`).
+//! Sources: the NBD protocol; decision 22 (NBD), decision 33 (ublk). Not here: threads (`clockwork`), the state
+//! after a power cut (the disk), the choice of the drive (`cli`).
 
 mod counts;
 mod device;

@@ -1,8 +1,8 @@
-//! A lock on runs of blocks: who holds a run keeps others away from its blocks, and from no other.
+//! A lock on runs of blocks. The holder of a run keeps other holders away from its blocks, and from no others.
 //!
 //! Invariants
-//!   R1  No two holders' runs share a block.
-//!   R2  Whoever came first goes first: a long run is not starved by short ones inside it.
+//!   R1  The runs of two holders share no block.
+//!   R2  Overlapping requests are served in order of arrival, so short runs cannot starve a long one.
 
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ pub(crate) struct RangeLock {
     left: Condvar,
 }
 
-/// Everybody, in order of arrival: who stands behind nobody that overlaps holds his run.
+/// All requests, in order of arrival. A request without an earlier overlapping one holds its run.
 #[derive(Debug, Default)]
 struct Line {
     next_ticket: u64,
@@ -27,7 +27,7 @@ struct Entry {
     blocks: Range<u64>,
 }
 
-/// A held run; dropping it lets others in.
+/// A held run; dropping it releases the run.
 #[derive(Debug)]
 pub(crate) struct RangeGuard<'a> {
     lock: &'a RangeLock,
@@ -35,7 +35,7 @@ pub(crate) struct RangeGuard<'a> {
 }
 
 impl RangeLock {
-    /// Waits until nobody who came earlier has or wants a block of `blocks`, and takes them.
+    /// Waits until no earlier request overlaps `blocks`, then holds them.
     pub(crate) fn lock(&self, blocks: Range<u64>) -> RangeGuard<'_> {
         let mut line = self.line();
         let ticket = line.next_ticket;

@@ -1,4 +1,4 @@
-//! A block device over any disk that writes anywhere: sectors above, blocks of 4 KiB below.
+//! A block device over any disk that takes writes anywhere: sectors above, blocks of 4 KiB below.
 //!
 //! ```text
 //!     a write of 512-byte sectors     . . . . . x x x   x x x x x x x x   x x . . . . . .
@@ -7,14 +7,14 @@
 //!                                     \_______________ one write ______________________/
 //! ```
 //!
-//! A request that starts and ends at blocks goes through as it is. Another one reads the blocks at its
-//! ends and writes them back with what is new.
+//! A request that starts and ends at block boundaries is passed on unchanged. Any other write reads the blocks
+//! at its ends, changes them, and writes them back.
 //!
 //! Invariants
-//!   B1  From the read of a block to its write back nobody else changes it: with sectors shorter than a
-//!       block every change holds its blocks in a range lock.
-//!   B2  A trim never reaches a sector outside of it: the blocks at its ends are left as they are.
-//!   B3  A write-zeroes that must keep its room is written as zeros.
+//!   B1  Between the read of a block and its write back no other request changes it: with sectors shorter than
+//!       a block, every change holds its blocks in a range lock.
+//!   B2  A trim never affects a sector outside of it: partly covered blocks at its ends are not trimmed.
+//!   B3  A write-zeroes that must keep its space is written as zeros.
 
 use crate::failures::{Failures, Kind};
 use crate::range_lock::{RangeGuard, RangeLock};
@@ -29,9 +29,9 @@ const BLOCK: u64 = BLOCK_LEN_BYTES as u64;
 /// The unit of a [`SectorDevice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SectorLen {
-    /// What every host understands; the disk reads and changes a block where it has to.
+    /// Understood by every host; a write of a partial block costs a read.
     Bytes512,
-    /// As the disk itself.
+    /// The disk's own block.
     Bytes4096,
 }
 
@@ -44,7 +44,7 @@ impl SectorLen {
     }
 }
 
-/// A disk that writes anywhere, as a [`BlockDevice`].
+/// A [`BlockDevice`] over a disk that takes writes anywhere.
 #[derive(Debug)]
 pub struct SectorDevice {
     disk: Arc<dyn Disk>,
@@ -54,22 +54,23 @@ pub struct SectorDevice {
     failures: Failures,
 }
 
-/// A request, cut at block boundaries.
+/// A request, split at block boundaries.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
-    /// Every block that it touches.
+    /// All blocks that the request touches.
     outer: BlockRange,
-    /// The blocks that it covers; may be empty.
+    /// The blocks that the request covers completely; may be empty.
     inner: BlockRange,
-    /// Where it starts in `outer`.
+    /// The offset of the request in `outer`.
     head_bytes: usize,
 }
 
 impl SectorDevice {
-    /// The whole of `disk`, in sectors of `sector_len`, none of whose requests wait.
+    /// A device over the whole of `disk` with sectors of `sector_len`. No request is expected to wait; see
+    /// [`SectorDevice::with_waits`].
     ///
     /// # Errors
-    /// [`DeviceError::Rule`]: the disk does not write anywhere.
+    /// [`DeviceError::Rule`]: the disk does not take writes anywhere.
     pub fn new(disk: Arc<dyn Disk>, sector_len: SectorLen) -> Result<SectorDevice, DeviceError> {
         match disk.geometry().rule() {
             Rule::Anywhere => Ok(SectorDevice {
@@ -83,24 +84,24 @@ impl SectorDevice {
         }
     }
 
-    /// The same, of a disk whose requests wait: what a disk is made of only those know who opened it.
+    /// Sets which requests wait for a mechanism. Only the caller that opened the disk knows that.
     pub fn with_waits(self, waits: Waits) -> SectorDevice {
         SectorDevice { waits, ..self }
     }
 
-    /// The same, which calls `tell` when the disk fails at a change (a write, a flush, work of its own accord) for the
-    /// first time, at a read, or refuses changes: with what was being done, and why it failed.
+    /// Sets a callback for failures of the disk. It is called with the operation and its error at the first
+    /// failed change (a write, a flush, background work), the first failed read, and the first refusal.
     pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> SectorDevice {
         self.failures.set_tell(tell);
         self
     }
 
-    /// What of that was of changes: nothing, if none ever failed.
+    /// The reported failures of changes; empty if no change failed.
     pub fn failed_changes(&self) -> Vec<String> {
         self.failures.of_changes()
     }
 
-    /// A change of `range` that failed.
+    /// The error of a failed change of `range`.
     fn failed(&self, doing: &str, range: ByteRange) -> impl FnOnce(DiskError) -> DeviceError {
         move |source| self.failures.of(Kind::Change, format!("{doing} {range}"), source)
     }
@@ -110,15 +111,15 @@ impl SectorDevice {
         &self.disk
     }
 
-    /// Keeps others from changing the blocks of `cut` (B1). Where every sector is a block nothing is
-    /// ever written back, and the disk itself orders requests.
+    /// Locks the blocks of `cut` against other changes (B1). If a sector is a block, nothing is ever written
+    /// back, and the disk itself orders requests.
     fn hold(&self, cut: &Cut) -> Option<RangeGuard<'_>> {
         let is_needed = self.sector_len == SectorLen::Bytes512;
         is_needed.then(|| self.changing.lock(cut.outer.start.get()..cut.outer.end().get()))
     }
 
-    /// Writes `fill` over the bytes of a request that does not cover whole blocks: what else the
-    /// blocks at its ends hold is read first. The caller holds `cut`.
+    /// Writes `fill` over the bytes of a request that does not cover whole blocks, after reading the blocks at
+    /// its ends. The caller holds `cut`.
     fn write_around(&self, cut: &Cut, fill: &[u8], persist: Persist) -> Result<(), DiskError> {
         let mut blocks = vec![0; cut.outer.len.bytes() as usize];
         let last_at = blocks.len() - BLOCK_LEN_BYTES;
@@ -141,7 +142,7 @@ impl SectorDevice {
         self.disk.write(cut.outer.start, &blocks, persist)
     }
 
-    /// Zeros over the sectors of `range` that lie in one block. The caller holds it.
+    /// Writes zeros over the sectors of `range`, which are in one block. The caller holds that block.
     fn zero_part(&self, range: ByteRange, persist: Persist) -> Result<(), DiskError> {
         let zeros = [0; BLOCK_LEN_BYTES];
         self.write_around(&Cut::of(range), &zeros[..range.len_bytes as usize], persist)
@@ -182,8 +183,8 @@ impl Cut {
     }
 }
 
-/// A range as the sectors of its first block, whole blocks, and the sectors of its last block; those
-/// that there are.
+/// Splits a range into the sectors of a partial first block, whole blocks, and the sectors of a partial last
+/// block; empty parts are left out.
 fn parts(range: ByteRange) -> impl Iterator<Item = ByteRange> {
     let (start, end) = (range.start_bytes, range.end_bytes());
     let head_end = start.next_multiple_of(BLOCK).min(end);
@@ -240,7 +241,7 @@ impl BlockDevice for SectorDevice {
     }
 
     fn work(&self) -> bool {
-        let what = "working of its own accord";
+        let what = "doing background work";
         let failed = |source| self.failures.of(Kind::Change, what.to_owned(), source);
         self.disk.work().map_err(failed).unwrap_or(false)
     }
@@ -275,7 +276,7 @@ impl BlockDevice for SectorDevice {
         self.zero_all(range, may_trim, persist).map_err(self.failed("zeroing", range))
     }
 
-    /// Parts of a block are read and written, as with any data.
+    /// Partial blocks are read and written like any data, so only whole blocks can be cheap.
     fn zeroes_are_cheap(&self, range: ByteRange, may_trim: bool) -> bool {
         may_trim && self.disk.zeroes_are_cheap() && !Cut::of(range).inner.len.is_zero()
     }

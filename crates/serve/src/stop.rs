@@ -1,15 +1,15 @@
-//! How a server is told to end, from another thread and while it waits.
+//! The request to stop a server, from another thread, also while it waits.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// A wish, and a socket that becomes readable with it.
+/// A flag, and a socket that becomes readable when it is set.
 #[derive(Debug)]
 pub(crate) struct Stop {
     is_asked: AtomicBool,
-    /// A byte from the one to the other.
+    /// The two ends; a byte is sent from one to the other.
     wake: (UnixStream, UnixStream),
 }
 
@@ -20,7 +20,7 @@ impl Stop {
 
     pub(crate) fn ask(&self) {
         if !self.is_asked.swap(true, Ordering::SeqCst) {
-            // It takes one byte, and this is the first.
+            // The socket buffer is empty, so one byte always fits.
             let _ = (&self.wake.0).write(&[1]);
         }
     }
@@ -29,7 +29,7 @@ impl Stop {
         self.is_asked.load(Ordering::SeqCst)
     }
 
-    /// What to wait for beside other things.
+    /// The socket to poll together with others.
     pub(crate) fn socket(&self) -> &UnixStream {
         &self.wake.1
     }
@@ -39,14 +39,14 @@ impl Stop {
     }
 }
 
-/// Ends a server from another thread.
+/// A handle that stops a server from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     stop: Weak<Stop>,
 }
 
 impl Stopper {
-    /// Lets the server's `serve` return, soon. Does nothing the second time.
+    /// Makes the server's `serve` return soon. A second call has no effect.
     pub fn stop(&self) {
         if let Some(stop) = self.stop.upgrade() {
             stop.ask();

@@ -1,8 +1,8 @@
-//! What a device's door answers to one request: from the request's bytes to the reply's.
+//! The answer to one request: from the bytes of the request to the bytes of the reply.
 //!
 //! Invariants
-//!   A1  Every request but `DISC` gets exactly one reply, and that reply is whole.
-//!   A2  A request that is refused has changed nothing.
+//!   A1  Every request except `DISC` gets exactly one complete reply.
+//!   A2  A refused request has changed nothing.
 
 use super::Export;
 use super::REQUEST_LEN_BYTES_MAX;
@@ -16,16 +16,16 @@ use crate::{ByteRange, Content, DeviceError, Extent};
 use imbrex_disk::{DiskError, Persist};
 use std::io::ErrorKind;
 
-/// Reads of at least this length leave out what is known to be zeros: to look costs more than it saves
-/// on shorter ones.
+/// Reads of at least this length omit known zeros. On shorter reads the lookup costs more than it saves.
 const HOLES_FROM_LEN_BYTES: u32 = 64 << 10;
 
-/// The most extents that one query is told of.
+/// The most extents in the reply to one query.
 const EXTENT_COUNT_MAX: usize = 4096;
-/// How often one query asks the device: what it keeps apart may be alike to clients, and others wait.
+/// The most device lookups for one query. Many runs of the device may be one extent for the client, and other
+/// requests wait meanwhile.
 const RUN_COUNT_MAX: usize = 65_536;
 
-/// What a reply is made from.
+/// The state needed to answer requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answerer<'a> {
     pub(crate) export: &'a Export,
@@ -33,7 +33,7 @@ pub(crate) struct Answerer<'a> {
     pub(crate) tally: &'a Tally,
 }
 
-/// Why a request gets no better answer.
+/// A refused request: the error number and the message.
 struct Refusal {
     errno: Errno,
     message: String,
@@ -45,7 +45,7 @@ impl Refusal {
     }
 }
 
-/// Which flags a command may have. FUA is for all of them: clients set it where it says nothing.
+/// The flags that a command may have. FUA is allowed for all, because clients set it where it has no effect.
 fn allowed_flags(kind: u16) -> u16 {
     let own = match kind {
         command::READ => command_flag::DF,
@@ -57,8 +57,8 @@ fn allowed_flags(kind: u16) -> u16 {
 }
 
 impl Answerer<'_> {
-    /// Does what `request` asks for and appends the reply to `to` (A1). `payload` is what followed the
-    /// request, or nothing where it was too long to be kept.
+    /// Executes `request` and appends the reply to `to` (A1). `payload` is the data after the request; empty if
+    /// it was too long to be kept.
     pub(crate) fn answer(&self, request: &Request, payload: &[u8], to: &mut Vec<u8>) {
         let start = to.len();
         if let Err(refusal) = self.try_answer(request, payload, to) {
@@ -67,7 +67,7 @@ impl Answerer<'_> {
         }
     }
 
-    /// Answers without doing anything: the server has no time for it any more.
+    /// Refuses the request, because the server is stopping.
     pub(crate) fn refuse_at_end(&self, request: &Request, to: &mut Vec<u8>) {
         self.refuse(request, &Refusal::new(Errno::Shutdown, "the server is being stopped"), to);
     }
@@ -128,7 +128,7 @@ impl Answerer<'_> {
                 device.write_zeroes(range, may_trim, persist).map_err(refused)?;
                 count(&self.tally.zeroes);
             }
-            // Not offered, and yet sent by some: there is nothing to be done, and that is done.
+            // Not offered, but some clients send it; it needs no work.
             command::CACHE => {}
             other => unreachable!("checked: command {other}"),
         }
@@ -136,7 +136,7 @@ impl Answerer<'_> {
         Ok(())
     }
 
-    /// A reply that says only that it went well.
+    /// A reply of success without data.
     fn done(&self, request: &Request, to: &mut Vec<u8>) {
         if self.agreed.structured_replies {
             put_chunk(to, request.cookie, chunk::DONE, chunk::NONE, 0);
@@ -145,7 +145,7 @@ impl Answerer<'_> {
         }
     }
 
-    /// Whether the request makes sense at all; the device looks at its range once more.
+    /// Checks that the request is valid; the device checks its range again.
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         let Request { command: kind, len_bytes, .. } = *request;
         let invalid = |message: String| Err(Refusal::new(Errno::Inval, message));
@@ -225,8 +225,7 @@ impl Answerer<'_> {
         self.export.device.read(at_bytes, &mut to[start..])
     }
 
-    /// The start of `left` as far as it is all data or all zeros; runs of zeros that save less than a
-    /// block are data.
+    /// The first part of `left` that is all data or all zeros; zeros shorter than a block count as data.
     fn readable_run(&self, left: ByteRange) -> Result<Extent, DeviceError> {
         let mut run: Option<Extent> = None;
         let mut at_bytes = left.start_bytes;
@@ -284,7 +283,7 @@ impl Answerer<'_> {
     }
 }
 
-/// A device's refusal, as the protocol numbers it.
+/// The refusal for a device's error, with the protocol's error number.
 fn refusal(error: &DeviceError, kind: u16) -> Refusal {
     let grows = matches!(kind, command::WRITE | command::WRITE_ZEROES);
     let errno = match error {

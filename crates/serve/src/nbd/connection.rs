@@ -1,17 +1,18 @@
-//! One connection: the handshake, then requests until somebody has enough.
+//! One connection: the handshake, then requests until the client or the server ends it.
 //!
 //! ```text
 //!   receive much --> whole requests, one after the other --> replies, sent together
 //!                        |
-//!                        +-- what may wait for the platter --> lanes
+//!                        +-- requests that may wait for the platter --> lanes
 //! ```
 //!
 //! Invariants
-//!   K1  Before the connection waits for its client every reply is sent.
-//!   K2  What a client can make the server keep is bounded: what is received at a time, one request
-//!       that is longer than that with its reply, and what lies in the lanes.
-//!   K3  Nothing that a client does ends more than its connection.
-//!   K4  Once the connection is known to be lost no request of it is begun, for the reason of the lanes' L3.
+//!   K1  Every reply is sent before the connection waits for its client.
+//!   K2  The memory of a connection is bounded: the receive buffer, one longer request with its reply, and the
+//!       requests in the lanes.
+//!   K3  A client can end its own connection and nothing else.
+//!   K4  After the connection is known to be lost, no further request of it is started; the lanes' L3 gives the
+//!       reason.
 
 use super::REQUEST_LEN_BYTES_MAX;
 use super::handshake::{Agreed, Outcome, shake_hands};
@@ -27,13 +28,13 @@ use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-/// Replies of this length are sent, whatever else is already received.
+/// Collected replies are sent at this length, even if further requests are already received.
 const REPLIES_LEN_BYTES: usize = 256 << 10;
 
-/// Trims and zeros longer than this may take long, so others need not wait for them.
+/// Longer trims and zeroes may take long, so they run in a lane.
 const LONG_LEN_BYTES: u32 = 1 << 20;
 
-/// Serves one client to the end.
+/// Serves one client until its connection ends.
 pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
     let clock = Arc::clone(&server.options.clock);
     let at_ns = clock.now_ns().saturating_add(server.options.handshake_ns_max);
@@ -63,7 +64,7 @@ pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
             tell_end(server, &ended);
             connection.lanes.finish();
         }),
-        // Who only knocks breaks nothing.
+        // A client that connects and leaves does not break the protocol.
         Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Ok(()),
         Err(error) => Err(error),
     };
@@ -71,7 +72,7 @@ pub(crate) fn serve(server: &Arc<Shared>, socket: Arc<Socket>) {
     sender.close();
 }
 
-/// Counts a connection that ended badly; not where the server itself ended it.
+/// Counts a connection that failed, unless the server itself ended it.
 fn tell_end(server: &Shared, ended: &io::Result<()>) {
     if ended.is_err() && !server.is_stopping() {
         count(&server.tally.broken_off);
@@ -85,13 +86,13 @@ struct Connection<'a> {
     agreed: Agreed,
     lanes: Lanes,
     replies: Vec<u8>,
-    /// Requests begun since the last wait.
+    /// Requests started since the last wait.
     request_count: u64,
     polling: Polling,
 }
 
 impl Connection<'_> {
-    /// Requests, until the client leaves or the server stops.
+    /// Serves requests until the client leaves or the server stops.
     fn transmission(&mut self) -> io::Result<()> {
         while !self.server.is_stopping() {
             if self.replies.len() >= REPLIES_LEN_BYTES {
@@ -101,7 +102,7 @@ impl Connection<'_> {
                 return Err(BrokenPipe.into()); // K4
             }
             let Some(request) = self.request()? else {
-                // Whoever goes without a word, and before it is answered, has lost the connection.
+                // A client that leaves without DISC before it is answered has lost the connection.
                 let is_unanswered = self.lanes.has_waiting() || self.sender.is_broken();
                 let is_lost = is_unanswered && !self.server.is_stopping();
                 return if is_lost { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) };
@@ -115,7 +116,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// The next request; `None` where the client has closed its end between two.
+    /// The next request; `None` if the client closed its end between two requests.
     fn request(&mut self) -> io::Result<Option<Request>> {
         if !self.wait_for(REQUEST_LEN_BYTES)? {
             return Ok(None);
@@ -135,7 +136,7 @@ impl Connection<'_> {
         }
         self.send_replies()?;
         let count = std::mem::take(&mut self.request_count);
-        // Two closures cannot both have the receiver.
+        // Two closures need the receiver.
         let receiver = RefCell::new(&mut self.receiver);
         let (look, sleep) =
             (|| receiver.borrow_mut().fill_now(len), || receiver.borrow_mut().fill(len));
@@ -152,7 +153,7 @@ impl Connection<'_> {
             return Ok(());
         }
         if self.may_wait(&request) {
-            // The lane's reply may be ready before these would be sent.
+            // A lane's reply may be ready before these replies would be sent.
             self.send_replies()?;
             let payload = self.receiver.read_vec(len)?;
             return self.lanes.push(request, payload);
@@ -171,7 +172,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Whether others should not wait for it.
+    /// Whether other requests should not wait for this one.
     fn may_wait(&self, request: &Request) -> bool {
         let is_long = request.len_bytes > LONG_LEN_BYTES;
         let waits = self.server.export.device.waits();
@@ -192,7 +193,7 @@ impl Connection<'_> {
         }
         let sent = self.sender.send(&self.replies);
         self.replies.clear();
-        // K2: what one long read needed is not kept for the next short ones.
+        // K2: the memory of a long read is not kept for the next short reads.
         self.replies.shrink_to(2 * REPLIES_LEN_BYTES);
         sent
     }

@@ -1,15 +1,15 @@
-//! The handshake: what client and server agree on before the first request.
+//! The handshake: client and server agree on options before the first request.
 //!
 //! ```text
 //!   greeting, flags --> options, one at a time --> GO or EXPORT_NAME --> transmission
-//!                         |  STARTTLS: everything agreed on so far is forgotten
-//!                         +- ABORT, or anything that breaks the protocol: the end
+//!                         |  STARTTLS: everything agreed on so far is discarded
+//!                         +- ABORT, or a violation of the protocol: the end
 //! ```
 //!
 //! Invariants
-//!   H1  No option costs more memory than [`OPTION_LEN_BYTES_MAX`], whatever length it claims.
-//!   H2  Where TLS is required nothing about the export is told before it.
-//!   H3  A client has so many options and so much time, and then no more.
+//!   H1  No option costs more memory than [`OPTION_LEN_BYTES_MAX`], whatever length it announces.
+//!   H2  If TLS is required, the server reveals nothing about the export before TLS.
+//!   H3  The number of options of a client and the time for them are limited.
 
 use super::protocol::{
     CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID, CONTEXT_NAMESPACE, EXPORT_NAME_ZEROES_LEN_BYTES,
@@ -20,16 +20,16 @@ use super::stream::{Receiver, Sender};
 use super::{Export, REQUEST_LEN_BYTES_MAX, Tls};
 use std::io::{self, ErrorKind};
 
-/// The longest option that is looked at: a name and eight queries of the protocol's 4096 bytes.
+/// The longest option that is parsed: a name and eight queries of the protocol's 4096 bytes.
 pub(crate) const OPTION_LEN_BYTES_MAX: u32 = 36 << 10;
 
-/// The longest option that is skipped with a polite answer; a longer one ends the connection.
+/// The longest option that is skipped and answered; a longer one ends the connection.
 const OPTION_SKIPPED_LEN_BYTES_MAX: u32 = 1 << 20;
 
-/// How many options a client may try: there are eleven, and some are tried twice.
+/// The most options of a client. There are eleven, and clients try some of them twice.
 const OPTION_COUNT_MAX: u32 = 256;
 
-/// What was agreed on.
+/// The options that both sides agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) structured_replies: bool,
@@ -37,11 +37,11 @@ pub(crate) struct Agreed {
     pub(crate) allocation: bool,
 }
 
-/// How a handshake ends when nothing is broken.
+/// The outcome of a handshake without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Transmission(Agreed),
-    /// The client has seen enough.
+    /// The client has left.
     Left,
 }
 
@@ -58,10 +58,10 @@ struct Handshake<'a> {
     allocation_of: Option<String>,
 }
 
-/// Goes through the handshake.
+/// Performs the handshake.
 ///
 /// # Errors
-/// The connection failed, or the client broke the protocol: the connection is to be closed.
+/// The connection failed, or the client broke the protocol. The caller must close the connection.
 pub(crate) fn shake_hands(
     receiver: &mut Receiver,
     sender: &mut Sender,
@@ -125,7 +125,7 @@ impl Handshake<'_> {
         self.answer(option, Ok(&data))
     }
 
-    /// H1: nothing of it is kept.
+    /// Skips an option that is too long, without keeping any of it (H1).
     fn skip_oversized(&mut self, option: u32, len: u32) -> io::Result<()> {
         if len > OPTION_SKIPPED_LEN_BYTES_MAX || option == option::EXPORT_NAME || !self.is_fixed {
             return Err(broken(format!("option {option} of {len} bytes")));
@@ -133,7 +133,7 @@ impl Handshake<'_> {
         self.receiver.skip(u64::from(len))
     }
 
-    /// Answers an option by its data, or by their length where they were too long to be kept.
+    /// Answers an option, given its data, or their length if they were too long to be kept.
     fn answer(&mut self, option: u32, data: Result<&[u8], u32>) -> io::Result<Option<Outcome>> {
         if !self.is_fixed && option != option::EXPORT_NAME {
             return Err(broken(format!("option {option} of a client that knows only newstyle")));
@@ -148,12 +148,12 @@ impl Handshake<'_> {
             return Ok(None);
         }
         if option == option::ABORT {
-            // The client may be gone without waiting for this.
+            // The client may leave without waiting for this reply.
             let _ = self.reply(option, option_reply::ACK, &[]);
             return Ok(Some(Outcome::Left));
         }
         if option == option::SET_META_CONTEXT {
-            // Also where it fails.
+            // The old selection is discarded even if this option fails.
             self.allocation_of = None;
         }
         let data = match data {
@@ -193,7 +193,7 @@ impl Handshake<'_> {
         self.refuse(option, option_reply::ERR_INVALID, "the option's data are malformed")
     }
 
-    /// Whether `name` means the export; the empty name is the default one's.
+    /// Whether `name` means the export; the empty name means the default export.
     fn is_ours(&self, name: &str) -> bool {
         name.is_empty() || name == self.export.name
     }
@@ -206,7 +206,7 @@ impl Handshake<'_> {
         let rotational =
             if self.export.device.is_rotational() { transmission::ROTATIONAL } else { 0 };
         let df = if self.structured_replies { transmission::SEND_DF } else { 0 };
-        // A flush covers the writes that any connection has been told of: it is one device.
+        // All connections share one device, so a flush covers the acknowledged writes of any of them.
         let all = transmission::HAS_FLAGS
             | transmission::SEND_FLUSH
             | transmission::CAN_MULTI_CONN
@@ -222,7 +222,7 @@ impl Handshake<'_> {
         }
     }
 
-    /// The old way into the transmission: it knows no refusal but the end.
+    /// The old option that starts the transmission. The protocol has no refusal for it except to disconnect.
     fn export_name(&mut self, data: &[u8]) -> io::Result<Outcome> {
         let name = std::str::from_utf8(data).map_err(|_| broken("an export's name is no text"))?;
         if !self.is_ours(name) {
@@ -267,7 +267,7 @@ impl Handshake<'_> {
         self.reply(option, option_reply::ACK, &[])?;
         self.receiver.start_tls(self.sender, &tls.config)?;
         self.under_tls = true;
-        // Whoever was in between before TLS must not have had a say in what holds under it.
+        // A man in the middle before TLS must not influence options under TLS.
         self.structured_replies = false;
         self.allocation_of = None;
         Ok(())
@@ -295,7 +295,7 @@ impl Handshake<'_> {
         infos[0].put_u16(info::EXPORT);
         infos[0].put_u64(device.len_bytes());
         infos[0].put_u16(self.flags());
-        // Told whether asked for or not: who does not ask may still look.
+        // Sent even if the client did not ask: it may use the information all the same.
         infos[1].put_u16(info::BLOCK_SIZE);
         infos[1].put_u32(device.sector_len_bytes());
         infos[1].put_u32(device.preferred_len_bytes());
@@ -358,7 +358,7 @@ fn parse_queries(data: &[u8]) -> Option<(&str, Vec<&str>)> {
     let mut fields = Fields(data);
     let name = fields.string()?;
     let count = fields.u32()?;
-    // As many as the data have, not as many as they claim.
+    // Capacity follows the data, not the announced count.
     let mut queries = Vec::new();
     for _ in 0..count {
         queries.push(fields.string()?);

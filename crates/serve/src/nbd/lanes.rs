@@ -1,20 +1,21 @@
-//! Lanes: threads beside a connection's own, for its requests that wait for the platter.
+//! Lanes: additional threads of a connection, for requests that wait for the platter.
 //!
 //! ```text
-//!   connection's thread:  receives, serves what only moves bytes, sends replies
-//!             | what may wait: flush, write through the cache, long zeros and trims; what the device says
+//!   connection's thread:  receives, serves requests that only copy bytes, sends replies
+//!             | requests that may wait: flush, write through the cache, long zeroes and trims; see `Waits`
 //!             v
 //!   queue --> lane 0 .. lane 3:  serve, send the reply
 //! ```
 //!
 //! Invariants
-//!   L1  The requests in the queue and in the lanes carry and ask for at most
-//!       [`LANES_LEN_BYTES_MAX`] bytes together, or there is only one: a client that has more waits.
-//!   L2  When [`Lanes::finish`] returns, every request has been replied to or dropped (L3), or a lane has
+//!   L1  The requests in the queue and in the lanes carry and ask for at most [`LANES_LEN_BYTES_MAX`] bytes
+//!       together, unless there is only one request. A client with more waits.
+//!   L2  When [`Lanes::finish`] returns, every request has been answered or dropped (L3), or a lane has
 //!       panicked.
-//!   L3  What still waits when the connection is lost is dropped: its client may have sent it again by another
-//!       connection, and have written over it since. Not where the client had said goodbye.
-//!   L4  What still waits when the server stops is refused: the end waits for a few requests, not for a queue.
+//!   L3  If the connection is lost, waiting requests are dropped: the client may have sent them again on another
+//!       connection, and may have written there since. After a DISC of the client they are served.
+//!   L4  If the server stops, waiting requests are refused, so that the stop waits for a few requests and not for
+//!       a queue.
 
 use super::handshake::Agreed;
 use super::protocol::{Request, command};
@@ -25,13 +26,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Threads of one connection: a flush, and what need not wait for it.
+/// The most lanes of one connection: for a flush, and for requests that need not wait for it.
 const LANE_COUNT_MAX: usize = 4;
 
-/// How much memory the requests of one connection may take.
+/// The most memory for the requests of one connection.
 const LANES_LEN_BYTES_MAX: u64 = 64 << 20;
 
-/// And how many there may be, however short.
+/// The most requests of one connection in the lanes, however short.
 const REQUEST_COUNT_MAX: usize = 64;
 
 /// The lanes of one connection.
@@ -44,12 +45,12 @@ struct LanesShared {
     server: Arc<Shared>,
     agreed: Agreed,
     sender: Arc<Sender>,
-    /// The client asks for nothing more, and for all that it asked for.
+    /// The client has sent DISC: it sends no more requests, and expects the earlier ones to be done.
     is_farewell: AtomicBool,
     state: Mutex<State>,
-    /// Work for a lane, or the end.
+    /// Signals work for a lane, or the end.
     queued: Condvar,
-    /// Room for the connection.
+    /// Signals room for another request.
     served: Condvar,
 }
 
@@ -57,7 +58,7 @@ struct LanesShared {
 struct State {
     queue: VecDeque<(Request, Vec<u8>)>,
     idle_count: usize,
-    /// Requests in the queue and in the lanes, and what they weigh.
+    /// The number of requests in the queue and in the lanes.
     request_count: usize,
     len_bytes: u64,
     is_over: bool,
@@ -71,7 +72,7 @@ fn weight_bytes(request: &Request) -> u64 {
 }
 
 impl Lanes {
-    /// No lane yet: they begin when there is work for them.
+    /// Creates an empty set of lanes; a lane starts when there is work for it.
     pub(crate) fn new(server: Arc<Shared>, agreed: Agreed, sender: Arc<Sender>) -> Lanes {
         let shared = LanesShared {
             server,
@@ -85,10 +86,10 @@ impl Lanes {
         Lanes { shared: Arc::new(shared), lane_count: 0 }
     }
 
-    /// Leaves `request` to a lane, when there is room (L1).
+    /// Queues `request` for a lane, after waiting for room (L1).
     ///
     /// # Errors
-    /// A lane has panicked: the connection is to be closed.
+    /// A lane has panicked. The caller must close the connection.
     pub(crate) fn push(&mut self, request: Request, payload: Vec<u8>) -> io::Result<()> {
         let weight = weight_bytes(&request);
         let mut state = self.shared.lock();
@@ -112,7 +113,7 @@ impl Lanes {
             let shared = Arc::clone(&self.shared);
             match self.shared.server.crew.start("nbd lane", move || shared.work()) {
                 Ok(()) => self.lane_count += 1,
-                // No thread is left: this one does it, unless a lane is faster.
+                // No thread can be started, and there is no lane: this thread serves the request.
                 Err(_) if self.lane_count == 0 => self.shared.serve_one(self.shared.lock()),
                 Err(_) => {}
             }
@@ -125,12 +126,12 @@ impl Lanes {
         !self.shared.lock().queue.is_empty()
     }
 
-    /// The client has said goodbye: all that waits is done, also if nobody is there any more to be told (L3).
+    /// Records the client's DISC: all waiting requests are served, even if no reply can be sent any more (L3).
     pub(crate) fn part(&self) {
         self.shared.is_farewell.store(true, Ordering::Release);
     }
 
-    /// Waits until all is served, and ends the lanes.
+    /// Waits until all requests are served, and ends the lanes.
     pub(crate) fn finish(self) {
         let mut state = self.shared.lock();
         while !state.is_over && state.request_count > 0 {
@@ -173,7 +174,7 @@ impl LanesShared {
     fn serve_one(&self, mut state: MutexGuard<'_, State>) {
         let Some((request, payload)) = state.queue.pop_front() else { return };
         drop(state);
-        // L2 holds whatever happens in there.
+        // L2 holds even after a panic.
         let _done = Done { lanes: self, weight_bytes: weight_bytes(&request) };
         if self.sender.is_broken() && !self.is_farewell.load(Ordering::Acquire) {
             return; // L3
@@ -187,13 +188,13 @@ impl LanesShared {
         }
         drop(payload);
         if self.sender.send(&reply).is_err() {
-            // The stream has lost a reply, or a part of one: nothing more can be told by it.
+            // The stream has lost a reply or a part of one, so it cannot carry further replies.
             self.sender.give_up();
         }
     }
 }
 
-/// Takes a request off the account when it is served, also by a panic.
+/// Subtracts a request from the totals when it is served, or when serving it panics.
 struct Done<'a> {
     lanes: &'a LanesShared,
     weight_bytes: u64,

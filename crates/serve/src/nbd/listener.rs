@@ -1,11 +1,11 @@
-//! Where a server listens: a socket in the file system, or a port.
+//! The address of a server: a socket in the file system, or a TCP port.
 //!
 //! Invariants
-//!   E1  Nothing beyond this machine is listened to unless the caller says so.
-//!   E2  A socket in the file system is its owner's alone from the moment it exists.
-//!   E3  A path is taken over only from a socket that nobody listens on any more, and given up only if it is still ours.
-//!       Of servers that start there in the same moment one gets it: each looks and binds while it holds the directory,
-//!       if nobody else keeps that.
+//!   E1  The server listens to other machines only if the caller asks for it.
+//!   E2  From its creation on, a socket in the file system is accessible to its owner only.
+//!   E3  A path is taken over only from a socket without a listener, and removed only while it is still this
+//!       server's. If several servers start at one path together, one gets it: each checks and binds while it
+//!       holds a lock on the directory. Without that lock, if another program keeps it, they may race.
 
 use super::stream::Socket;
 use rustix::event::{Timespec, poll};
@@ -26,50 +26,50 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How many clients may stand before the door.
+/// The queue length of connections that are not accepted yet.
 const BACKLOG: i32 = 128;
 
-/// How often a server tries to hold its directory, and the pause between: a second in all. Others that start hold it
-/// for an instant.
+/// How often a server tries to lock its directory, with the pause below: a second in all. Another starting
+/// server holds the lock for an instant only.
 const DIRECTORY_TRIES: u32 = 1000;
 const DIRECTORY_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// After how long without a word a peer is asked whether it is there, how often, and at what intervals.
+/// TCP keepalive: the idle time before the first probe; the number and interval of probes follow.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_COUNT: u32 = 6;
 
-/// How long a peer may leave unacknowledged, or refuse to take, what is sent to it: as long as all of the above. Nobody
-/// is asked whether it is there while something is on its way to it.
+/// The longest time that sent data may stay unacknowledged or unread: as long as all keepalive probes, which are
+/// not sent while data is in flight.
 const USER_TIMEOUT_MS: u32 = 120_000;
 
-/// From where a server can be reached.
+/// The machines that can reach a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Programs on this machine.
+    /// This machine only.
     Loopback,
-    /// Whoever can send a packet.
+    /// Every machine with a route to the address.
     Anywhere,
 }
 
-/// A place to listen that cannot be used.
+/// An address that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Somebody listens there.
-    #[error("{at} is in use: a server listens there; stop it or choose another")]
+    /// Another server listens there.
+    #[error("{at} is in use: a server listens there; stop it, or choose another address")]
     InUse {
         /// The address or path.
         at: String,
     },
-    /// The path is there and is something else.
-    #[error("{} is there and no socket; choose another path", path.display())]
+    /// The path exists and is not a socket.
+    #[error("{} exists and is not a socket; choose another path", path.display())]
     NoSocket {
         /// The path.
         path: PathBuf,
     },
-    /// The address is one that other machines reach.
-    #[error("{address} can be reached from other machines, and that was not asked for")]
+    /// Other machines can reach the address.
+    #[error("other machines can reach {address}, which needs an explicit permission")]
     Remote {
         /// The address.
         address: SocketAddr,
@@ -79,13 +79,13 @@ pub enum ListenError {
     Refused {
         /// The address or path.
         at: String,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// A bound socket; one in the file system goes with it.
+/// A bound socket; dropping it removes a socket file.
 #[derive(Debug)]
 pub struct Listener {
     socket: Bound,
@@ -95,7 +95,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum Bound {
     Tcp(TcpListener),
-    /// `made` says which file at `path` is ours.
+    /// `made` identifies this server's file at `path`.
     Unix {
         listener: UnixListener,
         path: PathBuf,
@@ -104,8 +104,8 @@ enum Bound {
 }
 
 impl Listener {
-    /// A socket at `path`, which only the user that runs the server may connect to (E2). Takes the place
-    /// of a socket that a dead server left (E3).
+    /// Binds a socket at `path`, to which only the server's user may connect (E2). Replaces the socket of a server
+    /// that has ended (E3).
     ///
     /// # Errors
     /// [`ListenError`].
@@ -139,7 +139,7 @@ impl Listener {
         Ok(Listener { socket: Bound::Unix { listener, path: path.to_owned(), made }, replaced })
     }
 
-    /// The port of `address`; port 0 takes any that is free.
+    /// Binds the port of `address`; port 0 selects a free port.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -154,7 +154,7 @@ impl Listener {
         Ok(Listener { socket: Bound::Tcp(listener), replaced: false })
     }
 
-    /// Whether a dead server's socket was in the way and is gone.
+    /// Whether the socket of a server that has ended was replaced.
     pub fn has_replaced(&self) -> bool {
         self.replaced
     }
@@ -167,7 +167,7 @@ impl Listener {
         }
     }
 
-    /// From where it can be reached; a port whose address is unknown counts as anywhere.
+    /// The machines that can reach it; an unknown address counts as [`Reach::Anywhere`].
     pub fn reach(&self) -> Reach {
         match &self.socket {
             Bound::Unix { .. } => Reach::Loopback,
@@ -191,8 +191,8 @@ impl Listener {
                 let (socket, _) = listener.accept()?;
                 socket.set_nonblocking(false)?;
                 socket.set_nodelay(true)?;
-                // A peer that is gone without a word is noticed within two minutes, and its place is free; so is that
-                // of one who reads nothing for as long while a reply waits for it.
+                // A peer that vanishes frees its connection within two minutes, and so does a peer that reads nothing
+                // for that long while a reply waits for it.
                 set_socket_keepalive(&socket, true)?;
                 set_tcp_keepidle(&socket, KEEPALIVE_AFTER)?;
                 set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
@@ -213,14 +213,14 @@ fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// Which file `path` is, of all that were ever there.
+/// The identity of the file at `path`, unique among all files that ever had this path.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
 }
 
-/// Waits for others who hold the directory of `path`, and holds it; not where it cannot be read, nor where
-/// some program keeps it: that one may never let go.
+/// Locks the directory of `path`, after waiting for other servers. Returns `None` if the directory cannot be read, or
+/// if a program keeps the lock, perhaps for ever.
 fn hold_directory(path: &Path, try_count: u32) -> Option<File> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let held = File::open(directory.unwrap_or(Path::new("."))).ok()?;
@@ -237,7 +237,7 @@ fn hold_directory(path: &Path, try_count: u32) -> Option<File> {
     None
 }
 
-/// As [`UnixListener::bind`], but for E2: the mode is set before anybody can see the socket.
+/// Like [`UnixListener::bind`], but the mode is set before the socket is visible (E2).
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
@@ -272,7 +272,7 @@ impl fmt::Display for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Bound::Unix { path, made, .. } = &self.socket {
-            // Somebody may have removed it already, and somebody else have put another there.
+            // The file may be gone, and another server may have created its own.
             if identity(path).is_ok_and(|found| found == *made) {
                 let _ = std::fs::remove_file(path);
             }

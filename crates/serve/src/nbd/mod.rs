@@ -2,19 +2,19 @@
 //!
 //! ```text
 //!   listener --> server --> connection, one thread each
-//!                              | handshake      options: what is agreed on
+//!                              | handshake      options that both sides agree on
 //!                              | requests --> answer --> BlockDevice
-//!                              +-- lanes        for what waits: flush, write through
+//!                              +-- lanes        threads for requests that wait: flush, write through
 //!                 stream: socket, TLS           protocol: every number and layout
 //!                 polling: how it waits
 //! ```
 //!
 //! Fixed newstyle negotiation with `GO`, `INFO`, `LIST`, `EXPORT_NAME`, `ABORT`, `STARTTLS`, structured
 //! replies and the context `base:allocation`; reads with holes, writes, flushes, trims, zeros, FUA.
-//! Several connections at once see one device.
+//! Several connections share one device.
 //!
 //! Source: `doc/proto.md` of the NBD reference implementation. Not here: the experimental extensions
-//! (extended headers, resize), oldstyle negotiation, which the protocol itself gave up.
+//! (extended headers, resize), and oldstyle negotiation, which the protocol has withdrawn.
 
 mod answer;
 mod connection;
@@ -35,35 +35,35 @@ use crate::BlockDevice;
 use imbrex_clockwork::Clock;
 use std::sync::Arc;
 
-/// The longest read and write, told to clients: the largest that the protocol bids a server to take.
+/// The longest read and write, announced to clients: the largest that the protocol asks a server to accept.
 pub const REQUEST_LEN_BYTES_MAX: u32 = 32 << 20;
 
 /// The longest name and description of an export.
 pub const NAME_LEN_BYTES_MAX: usize = 4096;
 
-/// What a server serves.
+/// The device that a server serves, and its description.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// The name that clients ask for; the empty name is everybody's default.
+    /// The name that clients ask for; the empty name always means this export too.
     pub name: String,
-    /// For people.
+    /// A description for people.
     pub description: String,
-    /// What is behind it.
+    /// The device.
     pub device: Arc<dyn BlockDevice>,
-    /// Refuse every change.
+    /// Refuse writes, trims and zeroes.
     pub is_read_only: bool,
 }
 
-/// How a server serves.
+/// The limits and the security of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// What handshakes are timed by, and waits for clients.
+    /// The clock for time limits of handshakes and for waits.
     pub clock: Arc<dyn Clock>,
-    /// Most clients at a time; others are turned away.
+    /// The most connections at a time; further ones are rejected.
     pub connection_count_max: usize,
-    /// How long a client may take from its connection to the end of the handshake.
+    /// The longest time from a connection to the end of its handshake.
     pub handshake_ns_max: u64,
-    /// Certificates, where TLS is offered.
+    /// The certificates, if TLS is offered.
     pub tls: Option<Tls>,
 }
 

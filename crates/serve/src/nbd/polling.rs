@@ -1,32 +1,32 @@
-//! How a connection waits for its client: asleep, or looking again and again.
+//! The wait of a connection for its client: asleep, or polling.
 //!
 //! ```text
-//!   128 waits looking | 128 asleep | 8192 as was better | 128 looking | ...
+//!   128 waits by polling | 128 asleep | 8192 by the better of the two | 128 by polling | ...
 //! ```
 //!
-//! To sleep and be woken up took half of the time of a request where a client had one under way on a quiet machine
-//! (docs/results/block_device.md). On a busy one looking halved the rate, and of a client with many under way a sleeper
-//! finds several at once. Which holds nobody tells, so it is measured.
+//! On a quiet machine with one request of a client in flight, sleeping and waking took half of the request's time
+//! (docs/results/block_device.md). On a busy machine polling halved the rate, and with many requests in flight a
+//! sleeper finds several at once. No interface reports which case holds, so the connection measures both.
 //!
 //! Invariants
-//!   W1  A client that takes its time costs next to nothing: one wait in 66 looks, for some 0.1 ms.
+//!   W1  A slow client costs almost no processor time: one wait in 66 polls, for about 0.1 ms.
 
 use imbrex_clockwork::Clock;
 use std::sync::Arc;
 
-/// How often a wait looks before it sleeps; each look takes about a microsecond.
+/// How often a wait polls before it sleeps; each poll takes about a microsecond.
 const LOOK_COUNT_MAX: u32 = 100;
 const TRIAL_WAIT_COUNT: u32 = 128;
 const SETTLED_WAIT_COUNT: u32 = 8192;
-/// Longer waits count as this long: they are the client's.
+/// Longer waits count as this long, because the client causes them.
 const WAIT_NS_MAX: u64 = 200_000;
 
-/// How one connection waits.
+/// The waiting strategy of one connection.
 #[derive(Debug)]
 pub(crate) struct Polling {
     clock: Arc<dyn Clock>,
     phase: Phase,
-    /// Waits that are left of the phase, when it began, and what came of it.
+    /// The number of waits left in the phase.
     left_count: u32,
     start_ns: u64,
     outcome: Outcome,
@@ -43,12 +43,13 @@ enum Phase {
 struct Outcome {
     request_count: u64,
     elapsed_ns: u64,
-    /// Of that, what was waited.
+    /// The part of that time spent waiting.
     waited_ns: u64,
 }
 
 impl Outcome {
-    /// Whether requests came a third faster than by `other`, and not by the client's leave: to look takes a processor.
+    /// Whether requests were served a third faster than in `other`, not counting the client's own time. Polling
+    /// occupies a processor, so a small gain is not worth it.
     fn is_worth_more_than(&self, other: &Outcome) -> bool {
         let elapsed = self.elapsed_ns.saturating_mul(other.request_count);
         let theirs = other.elapsed_ns.saturating_mul(self.request_count);
@@ -64,7 +65,7 @@ impl Polling {
         Polling { clock, phase, left_count, start_ns, outcome: Outcome::default() }
     }
 
-    /// Waits: calls `look` until it finds something, if that pays, and else `sleep`. `request_count` requests came
+    /// Waits: calls `look` until it finds something if polling pays, otherwise `sleep`. `request_count` requests came
     /// since the last wait.
     pub(crate) fn wait<T>(
         &mut self,
@@ -76,7 +77,7 @@ impl Polling {
         let looks = matches!(self.phase, Phase::TryLooking | Phase::Settled { looks: true });
         let found = (0..if looks { LOOK_COUNT_MAX } else { 0 }).find_map(|_| {
             look().or_else(|| {
-                // The client may need this very processor.
+                // The client may need this processor.
                 std::thread::yield_now();
                 None
             })

@@ -1,15 +1,15 @@
-//! The server: listens, gives every client a thread, and stops when told to.
+//! The server: it listens, starts a thread for every client, and stops on request.
 //!
 //! ```text
 //!   serve():  poll --> accept --> a thread: connection.rs
-//!               |`--- nobody asked for anything for 100 ms --> a step of the device's own work, and again
-//!               +<-- Stopper --> no more requests; those begun are served, those that wait refused; flush; the end
+//!               |`--- no request for 100 ms --> a step of the device's background work, then again
+//!               +<-- Stopper --> started requests are served, waiting ones refused; flush; the end
 //! ```
 //!
 //! Invariants
-//!   P1  A client that does nothing, or never reads, holds its own threads and nothing else. Over TCP one that
-//!       leaves a reply unread for two minutes loses its connection.
-//!   P2  When `serve` returns, no thread of it is left and all that was written is flushed.
+//!   P1  A client that sends nothing, or never reads, occupies its own threads and nothing else. Over TCP a client
+//!       that leaves a reply unread for two minutes loses its connection.
+//!   P2  When `serve` returns, all its threads have ended and all written data is flushed.
 
 use super::answer::Answerer;
 use super::connection;
@@ -30,17 +30,17 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// How long clients that never read may hold up the end.
+/// How long clients that never read may delay the stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long clients are quiet before the device may work for itself.
+/// The time without a request before the device does background work.
 const QUIET_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const NO_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// How long to wait for something to be given back where the system has no sockets left.
+/// The pause before the next accept when the system has no descriptors left.
 const NO_SOCKETS_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Why a server cannot begin, or ended in another way than by being stopped.
+/// Why a server cannot start, or ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -51,7 +51,7 @@ pub enum ServeError {
         what: &'static str,
         /// Its length.
         len_bytes: usize,
-        /// The longest there is.
+        /// The longest that fits.
         bound_bytes: usize,
     },
     /// The operating system failed at what the server itself needs.
@@ -63,8 +63,8 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
-    /// The last flush failed: what clients wrote since their own last flush may be lost.
-    #[error("the last flush failed: what was written since a client's own last flush may be lost")]
+    /// The last flush failed: data that clients wrote since their own last flush may be lost.
+    #[error("the last flush failed: data written since a client's own last flush may be lost")]
     Flush(#[source] DeviceError),
 }
 
@@ -74,19 +74,19 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
-/// What the server, its connections and its stoppers share.
+/// The state that the server, its connections and its stoppers share.
 pub(crate) struct Shared {
     pub(crate) export: Export,
     pub(crate) options: ServerOptions,
     pub(crate) tally: Tally,
     pub(crate) crew: Crew,
     stop: Arc<Stop>,
-    /// The sockets of those who are there.
+    /// The sockets of the open connections.
     open: Mutex<Vec<Weak<Socket>>>,
 }
 
 impl Server {
-    /// A server that serves nobody yet.
+    /// Creates a server, which serves after [`Server::serve`] is called.
     ///
     /// # Errors
     /// [`ServeError::TooLong`], [`ServeError::Host`].
@@ -109,17 +109,17 @@ impl Server {
         Ok(Server { shared: Arc::new(shared) })
     }
 
-    /// What ends [`Server::serve`].
+    /// A handle that makes [`Server::serve`] return.
     pub fn stopper(&self) -> Stopper {
         self.shared.stop.stopper()
     }
 
-    /// What was done so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         self.shared.tally.counts()
     }
 
-    /// What connections that panicked said: none should.
+    /// The messages of connections that panicked; empty unless there is a bug.
     pub fn panics(&self) -> Vec<String> {
         self.shared.crew.panics()
     }
