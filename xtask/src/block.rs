@@ -1,4 +1,4 @@
-//! The block device: `imbrex serve` against the clients that people have.
+//! The block device: `imbrex serve` with the usual NBD clients.
 //!
 //! ```text
 //!   nbdinfo, nbdcopy, qemu-img, qemu-io, fio  --NBD-->  imbrex serve  -->  a blank drive
@@ -23,10 +23,10 @@ const NEEDS: [Need; 5] = [
     ("/usr/bin/kill", "procps"),
 ];
 
-/// The drive of a test: `nbdinfo` must say so.
+/// The length of the test drive, which `nbdinfo` must report.
 const DRIVE_LEN_BYTES: usize = 64 << 20;
 
-/// How a server is reached.
+/// The way to reach a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Door {
     Socket,
@@ -34,7 +34,7 @@ enum Door {
     Tls,
 }
 
-/// Serves and uses a drive every way there is; `may_skip` decides whether missing packages end the run.
+/// Serves and uses a drive over every door; `may_skip` decides whether missing packages end the run.
 pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     if !packages::provide(&NEEDS, "the block device was not tested", may_skip)? {
         return Ok(());
@@ -63,7 +63,7 @@ struct Stand {
     door: Door,
 }
 
-/// A server at work, and where it is.
+/// A running server and its address.
 struct Serving {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -89,7 +89,7 @@ impl Stand {
         self.look(&serving.url)?;
         self.copy(&serving.url)?;
         self.write_and_verify(&serving.url, sector)?;
-        // What it had acknowledged is there for the next one, whose socket it leaves in the way.
+        // The next server must find all acknowledged data, and must replace the socket left behind.
         let before = self.read_back(&serving.url)?;
         serving.kill()?;
         let serving = self.serve(sector)?;
@@ -104,7 +104,7 @@ impl Stand {
         self.dir.join(name)
     }
 
-    /// A certificate that is its own authority, under the names by which libnbd and QEMU look for it.
+    /// Creates a self-signed certificate under the file names that libnbd and QEMU expect.
     fn certify(&self) -> Result<()> {
         let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
         let request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"];
@@ -138,7 +138,7 @@ impl Stand {
         Ok(serving)
     }
 
-    /// What clients are told.
+    /// The URL for clients.
     fn look(&self, url: &str) -> Result<()> {
         let told = said(Command::new("nbdinfo").args(["--json", url]))?;
         let can = ["can_multi_conn", "can_fua", "can_flush", "can_trim", "can_zero", "can_df"];
@@ -150,11 +150,11 @@ impl Stand {
         let listed = said(Command::new("nbdinfo").args(["--list", url]))?;
         ensure!(listed.contains("disk"), "{listed}");
         let map = said(Command::new("nbdinfo").args(["--map", url]))?;
-        ensure!(map.contains("hole,zero"), "a blank drive is no hole:\n{map}");
+        ensure!(map.contains("hole,zero"), "a blank drive must be one hole:\n{map}");
         Ok(())
     }
 
-    /// `qemu-img` with a URL, or what it needs instead of one under TLS.
+    /// The address for `qemu-img`: a URL, or the options that it needs under TLS.
     fn qemu_img(&self, verb: &str, before: &[&str], url: &str, after: &[&str]) -> Result<String> {
         let mut command = Command::new("qemu-img");
         command.arg(verb).args(before);
@@ -170,10 +170,10 @@ impl Stand {
         said(command.args(["--object", &credentials, "--image-opts", &options]).args(after))
     }
 
-    /// Images go in and out and stay the same.
+    /// Copies images to the device and back, and compares them.
     fn copy(&self, url: &str) -> Result<()> {
         let source = self.path("source");
-        // Data that do not repeat soon, between holes.
+        // Data with a long period, between holes.
         let mut bytes = vec![0_u8; DRIVE_LEN_BYTES];
         let mut state = 1_u64;
         for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
@@ -186,7 +186,7 @@ impl Stand {
         }
         std::fs::write(&source, &bytes).context("cannot write an image")?;
         said(Command::new("nbdcopy").arg("--connections=4").arg(&source).arg(url))?;
-        ensure!(self.read_back(url)? == bytes, "nbdcopy brought back other bytes");
+        ensure!(self.read_back(url)? == bytes, "nbdcopy read back other bytes");
         let told = self.qemu_img("info", &[], url, &[])?;
         ensure!(told.contains("64 MiB"), "{told}");
         let copy = self.path("copy");
@@ -206,7 +206,7 @@ impl Stand {
         std::fs::read(&back).context("cannot read what nbdcopy wrote")
     }
 
-    /// Odd lengths by `qemu-io`, many requests at once by fio, which reads all of it again.
+    /// Requests of odd lengths by `qemu-io`, and many parallel requests by fio, which verifies its data.
     fn write_and_verify(&self, url: &str, sector: &str) -> Result<()> {
         if self.door != Door::Tls {
             let mut qemu_io = Command::new("qemu-io");
@@ -229,7 +229,7 @@ impl Stand {
             let told = said(qemu_io.args(["-f", "raw", url]))?;
             ensure!(!told.contains("verification failed"), "{told}");
         } else {
-            // fio lets no URL name the files of certificates.
+            // fio's URL has no option for certificate files.
             return Ok(());
         }
         let uri = format!("--uri={url}");
@@ -248,7 +248,7 @@ impl Stand {
 }
 
 impl Serving {
-    /// Starts `imbrex serve` and waits until it says where it is.
+    /// Starts `imbrex serve` and waits until it prints its address.
     fn start(command: &mut Command) -> Result<Serving> {
         let mut child = command
             .stdin(Stdio::null())
@@ -257,7 +257,7 @@ impl Serving {
             .context("cannot start imbrex")?;
         let stdout = child.stdout.take().context("its output is a pipe")?;
         let stdout = BufReader::new(stdout);
-        // From here on it ends with us.
+        // From here on dropping the server ends it.
         let mut serving = Serving { child, stdout, url: String::new() };
         let mut line = String::new();
         serving.stdout.read_line(&mut line).context("cannot read what imbrex says")?;
@@ -271,7 +271,7 @@ impl Serving {
         self.child.wait().map(drop).context("cannot wait for imbrex")
     }
 
-    /// Ends it as a user does; what it says then.
+    /// Stops the server with Ctrl-C; returns its report.
     fn stop(mut self) -> Result<String> {
         said(Command::new("kill").args(["-TERM", &self.child.id().to_string()]))?;
         let mut report = String::new();
@@ -284,7 +284,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // A test that failed leaves no server behind; one that did not has none any more.
+        // After a failed test the server may still run.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The databases themselves, unmodified, on emulated drives: what a load takes of the drive's time.
+//! Unmodified databases on emulated drives: the drive's time for a load.
 //!
 //! ```text
 //!   imbrex drive create DRIVE --layout ...        one drive a run, deleted afterwards
@@ -6,11 +6,11 @@
 //!                                        \--> counters of the drive and of the file layer --> Markdown
 //! ```
 //!
-//! Threads decide in which order tables are written, so no two runs are the same: `--runs` says how often,
-//! and a rate is shown with the least and the most. All times are the emulated drive's; how fast this
-//! machine is changes only how far compaction lags behind the load.
+//! Threads decide the order in which tables are written, so no two runs are equal. `--runs` sets their number,
+//! and a rate is shown with its minimum and maximum. All times are the emulated drive's. The speed of this
+//! machine only affects how far compaction lags behind the load.
 //!
-//! A small one of each is part of `cargo xtask adapters`.
+//! A small measurement of each is part of `cargo xtask adapters`.
 
 mod interlaced;
 mod mixes;
@@ -20,22 +20,22 @@ use crate::adapters::{self, Built, Database, Session};
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 
-/// What to measure.
+/// The measurements.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
-    /// KVIMR's load: each database on interlaced tracks in four schemes, and where nothing overlaps.
+    /// KVIMR's load: each database on interlaced tracks in four schemes, and on a drive without overlap.
     Interlaced,
-    /// KVIMR's reads and writes mixed after the load, by RocksDB on interlaced tracks.
+    /// KVIMR's mixed reads and writes after the load, by RocksDB on interlaced tracks.
     Mixes,
     /// KVIMR's load by RocksDB with tables up to eight times as long.
     LongerTables,
-    /// RocksDB on host-managed zones: a zone per level beside one log of zones, at several fills.
+    /// RocksDB on host-managed zones: a zone per level, compared with one log of zones, at several fills.
     Zoned,
-    /// Small ones of both, whose outcome is known: what `cargo xtask adapters` ends with.
+    /// Small loads with a known outcome: the last step of `cargo xtask adapters`.
     Test,
 }
 
-/// How long RocksDB's tables are on zones.
+/// The length of RocksDB's tables on zones.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tables {
     /// A quarter of a zone.
@@ -48,36 +48,32 @@ pub(crate) enum Tables {
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     figure: Figure,
-    /// Only this database.
+    /// Measure only this database.
     #[arg(long, value_name = "DATABASE")]
     only: Option<Database>,
-    /// How often each load is run.
+    /// Number of runs of each load.
     #[arg(long, default_value_t = 1)]
     runs: u32,
-    /// How long the zoned drive is, in MiB: in zones of 8 MiB, so a longer one has more of them.
+    /// Capacity of the zoned drive in MiB, in zones of 8 MiB.
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     zoned_mib: u64,
-    /// On zones, only tables of this length [default: one after the other].
+    /// On zones, use only this table length [default: both, one after the other].
     #[arg(long, value_name = "LENGTH")]
     tables: Option<Tables>,
-    /// Where to make the drives, of 2 to 4 GB each; nothing is left there [default: under target].
+    /// Directory for the drives of 2 to 4 GB each, which are removed at the end [default: under target].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 /// Measures and prints Markdown.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
-    ensure!(args.runs > 0, "--runs is 0: there is nothing to do");
+    ensure!(args.runs > 0, "--runs is 0, so there is nothing to do");
     let is_of_rocksdb = matches!(args.figure, Figure::Zoned | Figure::Mixes | Figure::LongerTables);
     let only = if is_of_rocksdb { Some(Database::Rocksdb) } else { args.only };
     let is_rocksdb = args.only.is_none_or(|only| only == Database::Rocksdb);
-    ensure!(!is_of_rocksdb || is_rocksdb, "{:?} is measured with RocksDB alone", args.figure);
+    ensure!(!is_of_rocksdb || is_rocksdb, "{:?} is measured with RocksDB only", args.figure);
     let is_once = matches!(args.figure, Figure::Mixes | Figure::LongerTables);
-    ensure!(
-        !is_once || args.runs == 1,
-        "{:?} is run once; --runs does not go with it",
-        args.figure
-    );
+    ensure!(!is_once || args.runs == 1, "{:?} is run once; omit --runs", args.figure);
     let Some(built) = adapters::build(root, false, only)? else { return Ok(()) };
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/adapters/databases"));
     match args.figure {
@@ -89,7 +85,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     }
 }
 
-/// Small ones, whose outcome is known.
+/// Runs small loads with a known outcome.
 pub(crate) fn test(built: &Built, dir: &Path) -> Result<()> {
     interlaced::test(built, dir)?;
     if built.rocksdb {
@@ -99,10 +95,10 @@ pub(crate) fn test(built: &Built, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A pair is 1 KB, 16 bytes of it the key.
+/// A pair has 1 KB, including a key of 16 bytes.
 const PAIR_LEN_BYTES: u64 = 1024;
 
-/// `db_bench` on `/db` with pairs of 1 KB, as KVIMR sets RocksDB up.
+/// `db_bench` on `/db` with pairs of 1 KB, with KVIMR's settings of RocksDB.
 fn db_bench(table_len_bytes: u64, base_level_len_bytes: u64, more: &[String]) -> Vec<String> {
     let usual = [
         "db_bench",
@@ -112,7 +108,7 @@ fn db_bench(table_len_bytes: u64, base_level_len_bytes: u64, more: &[String]) ->
         "--compression_type=none",
         "--bloom_bits=10",
         "--compaction_readahead_size=2097152",
-        // The paper's 20 and 36 memtables would fill a drive as small as these.
+        // The paper's 20 and 36 memtables would fill these small drives.
         "--level0_file_num_compaction_trigger=4",
         "--level0_slowdown_writes_trigger=8",
         "--level0_stop_writes_trigger=12",
@@ -125,7 +121,7 @@ fn db_bench(table_len_bytes: u64, base_level_len_bytes: u64, more: &[String]) ->
     usual.iter().map(|&arg| arg.to_owned()).chain(lens).chain(more.iter().cloned()).collect()
 }
 
-/// What a table may hold so that with its index and filter it fits `len_bytes`.
+/// The data length of a table that fits `len_bytes` with its index and filter.
 fn within(len_bytes: u64) -> u64 {
     len_bytes - len_bytes / 32
 }
@@ -150,7 +146,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The mean of `values`, and the least and the most where there are several.
+/// The mean of `values`, with the minimum and the maximum if there are several.
 fn with_range(values: &[f64]) -> String {
     let fold = |pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick).unwrap_or(0.0);
     match values {

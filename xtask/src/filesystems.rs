@@ -1,21 +1,22 @@
-//! `filesystems`: ext4, xfs and btrfs on a zoned drive that loses its power again and again.
+//! `filesystems`: ext4, xfs and btrfs on a zoned drive, through many power cuts.
 //!
 //! ```text
-//!   seed:  a new drive, a file system made, filled, trimmed, checked, verified; then life after life
-//!     open, mount (the journal is replayed), judge all files, unmount, check, mount,
-//!     four writers and now and then fstrim, until
-//!       cut       the drive loses its power at a device event, some of its cache kept; that may come
-//!                 while the device is opened, the file system is mounted, judged or checked
-//!       closed    the writers end, it is unmounted, checked, and the server stops
+//!   seed:  make a drive and a file system; fill, trim, check and verify it; then repeat lives
+//!     open, mount (replays the journal), judge all files, unmount, check, mount,
+//!     four writers and occasional fstrim, until
+//!       cut       the drive loses its power at a device event and keeps a part of its cache; the cut may
+//!                 come while the device is opened, or the file system is mounted, judged or checked
+//!       closed    the writers end, the file system is unmounted and checked, the server stops
 //! ```
 //!
-//! A seed decides how the file system is made, what the writers do and when the power goes, counted in
-//! device events; not how threads and the kernel interleave. So a failure keeps the drive as it was
-//! before the life that failed.
+//! A seed decides the options of the file system, the work of the writers, and the device event of the power
+//! cut. It does not decide how threads and the kernel interleave, so after a failure the drive is kept as it
+//! was before the life that failed.
 //!
-//! Without power cuts: fio, which verifies what it wrote, or whose requests are recorded (`fio`).
+//! Without power cuts, fio verifies what it wrote, or its requests are recorded (`fio`).
 //!
-//! Not here: what may be found after a power cut (`tree`, `content`), what one leaves (`disk-sim`).
+//! Not here: the states allowed after a power cut (`tree`, `content`), the state that a cut leaves
+//! (`disk-sim`).
 
 mod content;
 mod fio;
@@ -49,10 +50,10 @@ const NEEDS: [Need; 6] = [
     ("/usr/bin/kill", "procps"),
 ];
 
-/// A drive is used for so many power cuts.
+/// The number of power cuts of one drive.
 const CUTS_OF_DRIVE: u64 = 10;
 
-/// Somebody pressed Ctrl-C.
+/// Whether the user has pressed Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 fn is_interrupted() -> bool {
@@ -62,30 +63,30 @@ fn is_interrupted() -> bool {
 /// Arguments of `cargo xtask filesystems`.
 #[derive(clap::Args)]
 pub(crate) struct FilesystemsArgs {
-    /// Only this file system
+    /// Test only this file system
     #[arg(value_enum)]
     only: Option<Kind>,
-    /// How many power cuts each file system shall meet
+    /// Number of power cuts for each file system
     #[arg(long, default_value_t = 20, conflicts_with = "seed")]
     cuts: u64,
-    /// The first seed; each is a drive, for ten power cuts
+    /// First seed; each seed is a drive, used for ten power cuts
     #[arg(long, default_value_t = 1, conflicts_with = "seed")]
     first_seed: u64,
-    /// Only this seed
+    /// Run only this seed
     #[arg(long)]
     seed: Option<u64>,
-    /// No power cuts: let fio work for about so many seconds, and verify what it wrote
+    /// Instead of power cuts, run fio for about this many seconds, and verify its data
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["cuts", "first_seed", "seed"])]
     fio: Option<u64>,
-    /// Verify nothing, and write down what reaches the device, as traces in this directory: NAME.csv.zst
+    /// Instead of verifying, record the requests that reach the device, as NAME.csv.zst in this directory
     #[arg(long, value_name = "DIR", requires = "fio")]
     record: Option<PathBuf>,
-    /// Where the drives lie; best in memory [default: target/filesystems]
+    /// Directory for the drives, best in memory [default: target/filesystems]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
-/// Builds what is needed and runs what `args` ask for.
+/// Builds the programs and runs the tests that `args` ask for.
 pub(crate) fn run(root: &Path, args: &FilesystemsArgs) -> Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/filesystems"));
     let kinds = args.only.map_or(Kind::ALL.to_vec(), |only| vec![only]);
@@ -97,7 +98,7 @@ pub(crate) fn run(root: &Path, args: &FilesystemsArgs) -> Result<()> {
     })
 }
 
-/// A few power cuts of each file system, and fio, as a part of `cargo xtask ci`.
+/// A few power cuts of each file system, and fio; a step of `cargo xtask ci`.
 pub(crate) fn shortly(root: &Path) -> Result<()> {
     let dir = root.join("target/filesystems");
     each(root, &dir, &Kind::ALL, true, |drives| {
@@ -140,14 +141,14 @@ fn each(
     Ok(())
 }
 
-/// Whether this process may do all that is done here.
+/// Checks that this process may mount and the machine has the devices.
 fn may_mount() -> Result<()> {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
-    let status = std::fs::read_to_string("/proc/self/status").context("this is no Linux")?;
+    let status = std::fs::read_to_string("/proc/self/status").context("the system is not Linux")?;
     let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let capabilities = capabilities.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     let is_root = capabilities.is_some_and(|all| all & CAP_SYS_ADMIN != 0);
-    ensure!(is_root, "to mount needs root");
+    ensure!(is_root, "mounting needs root");
     for device in ["/dev/fuse", "/dev/loop-control"] {
         ensure!(Path::new(device).exists(), "there is no {device} here");
     }
@@ -162,7 +163,7 @@ fn is_in_kernel(kind: Kind) -> bool {
     is_listed() || (said(Command::new("modprobe").arg(kind.name())).is_ok() && is_listed())
 }
 
-/// What was done with one file system.
+/// The counts of one file system.
 #[derive(Default)]
 struct Tally {
     drives: u64,
@@ -238,22 +239,25 @@ impl Drives<'_> {
         Ok(tally)
     }
 
-    /// Removes what a run before left.
+    /// Removes the files of an earlier run.
     fn clear(&self) -> Result<()> {
         for name in ["mount", "fuse"] {
             let path = self.dir.join(name);
             let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
             let is_mounted = mounts.split(' ').any(|word| Path::new(word) == path);
             let shown = path.display();
-            ensure!(!is_mounted, "{shown} is mounted, by a run that was killed; umount it first");
+            ensure!(
+                !is_mounted,
+                "{shown} is still mounted by an earlier run that was killed; unmount it first"
+            );
         }
         if self.dir.exists() {
-            std::fs::remove_dir_all(&self.dir).context("cannot remove the drive before")?;
+            std::fs::remove_dir_all(&self.dir).context("cannot remove the copy of the drive")?;
         }
         std::fs::create_dir_all(&self.dir).context("cannot make a directory for drives")
     }
 
-    /// One drive, until there were so many `cuts` in all.
+    /// Runs one drive, until `cuts` power cuts are reached in all.
     fn drive(&self, seed: u64, cuts: u64, tally: &mut Tally) -> Result<()> {
         self.clear()?;
         let shape = Shape::of_seed(self.kind, seed);

@@ -1,13 +1,13 @@
-//! A virtual machine with a kernel of the distribution's, for what this machine's kernel may lack.
+//! A virtual machine with the distribution's kernel, for features that the host's kernel may lack.
 //!
 //! ```text
-//!   host    a kernel of the distribution's (kernel); programs and a script in an initramfs; QEMU
-//!   guest   the script is the first process (begin.sh, then the chore's): a line `guest: ...` for each step;
-//!             the last one says whether all was right
+//!   host    the distribution's kernel (kernel); programs and a script in an initramfs; QEMU
+//!   guest   the first process is the script (begin.sh, then the chore's), with a line `guest: ...` for each
+//!             step; the last line reports success
 //! ```
 //!
-//! The processor is the host's by KVM where that starts such a kernel, else an emulated one.
-//! Not here: what a guest does. That is its script, beside the chore that owns it.
+//! The processor is the host's if KVM starts the kernel, otherwise an emulated one.
+//! Not here: the work of a guest, which is in the script of its chore.
 
 mod initramfs;
 mod kernel;
@@ -19,7 +19,7 @@ use kernel::Kernel;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What every guest needs.
+/// Packages that every guest needs.
 const NEEDS: [Need; 5] = [
     ("/usr/bin/qemu-system-x86_64", "qemu-system-x86"),
     ("/usr/share/doc/busybox-static", "busybox-static"),
@@ -28,63 +28,62 @@ const NEEDS: [Need; 5] = [
     ("/usr/bin/timeout", "coreutils"),
 ];
 
-/// How long a guest may take to say that it starts.
+/// The time limit for the first line of a guest.
 const PROBE_S: u32 = 20;
 
-/// An emulated processor now and then does not get through the kernel's own start.
+/// The number of attempts to start a guest: on an emulated processor the kernel sometimes hangs at its start.
 const START_COUNT_MAX: u32 = 3;
 
-/// What a guest begins its lines with, and ends with where all was right.
+/// The prefix of a guest's lines, and its last line after success.
 const MARK: &str = "guest: ";
 const RIGHT: &str = "guest: all right";
 
-/// What is in a guest's file system.
+/// The content of a guest's file system.
 pub(crate) struct Contents<'a> {
-    /// What the first process does after guest/begin.sh: a script of busybox's shell.
+    /// The script that the first process runs after guest/begin.sh, for busybox's shell.
     pub(crate) script: &'a str,
     /// Programs of this machine, by their paths.
     pub(crate) programs: &'a [&'a str],
-    /// Others by their names, for /usr/bin.
+    /// Other programs, by name, for /usr/bin.
     pub(crate) built: &'a [(&'a str, PathBuf)],
-    /// Modules of the kernel's: with those that they need as /lib/guest/NAME.ko, in the order of
-    /// /lib/guest/order.
+    /// Kernel modules. They and the modules that they need are stored as /lib/guest/NAME.ko; /lib/guest/order
+    /// lists them in loading order.
     pub(crate) modules: &'a [&'a str],
 }
 
-/// How a guest is run.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
-    /// On the kernel's command line.
+    /// Arguments for the kernel's command line.
     pub(crate) argument: &'a str,
-    /// More for QEMU: devices.
+    /// More arguments for QEMU, such as devices.
     pub(crate) devices: &'a [String],
-    /// Whether a reset begins the guest anew, with devices as they are; else it ends.
+    /// Whether a reset restarts the guest, with its devices unchanged; otherwise a reset ends it.
     pub(crate) begins_anew: bool,
     pub(crate) at_most_s: u32,
 }
 
-/// What QEMU is told of the processor.
+/// QEMU's arguments for the processor.
 type Processor = [&'static str; 4];
 const HOST: Processor = ["-accel", "kvm", "-cpu", "host"];
-// Without CMPXCHG16B: QEMU 7.2 breaks the flags after it where it emulates processors side by side.
+// Without CMPXCHG16B, after which QEMU 7.2 sets wrong flags if it emulates several processors in parallel.
 const EMULATED: Processor = ["-accel", "tcg,thread=multi", "-cpu", "max,cx16=off"];
 
-/// A kernel and what it starts.
+/// A kernel and its initramfs.
 pub(crate) struct Guest {
     kernel: Kernel,
     initramfs: PathBuf,
 }
 
-/// The directory of the guest of that name; the kernel, which is everybody's, lies beside it.
+/// The directory of the guest called `name`; the shared kernel is next to it.
 pub(crate) fn directory(root: &Path, name: &str) -> Result<PathBuf> {
     let dir = root.join("target/guest").join(name);
     std::fs::create_dir_all(&dir).context("cannot make a directory for the guest")?;
     Ok(dir)
 }
 
-/// A kernel for guests, an earlier one's or what the distribution has, after whatever all of them and this one need
-/// is there; none where something is missing and it `may_skip`: then it has said why, and
-/// `what` was not tested.
+/// Installs the packages and returns a kernel for guests, from an earlier run or from the distribution. Returns
+/// `None` if something is missing and `may_skip` is set, after reporting that `what` was not tested.
 pub(crate) fn kernel(
     root: &Path,
     needs: &[&[Need]],
@@ -97,7 +96,7 @@ pub(crate) fn kernel(
         Ok(None)
     };
     if std::env::consts::ARCH != "x86_64" {
-        return skip("its guest is an x86-64");
+        return skip("its guest needs an x86-64 machine");
     }
     for needs in [&NEEDS[..]].iter().chain(needs) {
         if !packages::provide(needs, what, may_skip)? {
@@ -111,13 +110,13 @@ pub(crate) fn kernel(
 }
 
 impl Guest {
-    /// Packs it in `dir`.
+    /// Packs the initramfs in `dir`.
     pub(crate) fn new(kernel: Kernel, dir: &Path, contents: &Contents) -> Result<Guest> {
         let initramfs = initramfs::make(dir, contents, &kernel)?;
         Ok(Guest { kernel, initramfs })
     }
 
-    /// Runs it; the lines that it said, if all was right.
+    /// Runs the guest, and returns its lines after success.
     pub(crate) fn run(&self, run: &Run) -> Result<Vec<String>> {
         let processor = self.processor(run);
         if processor == EMULATED {
@@ -128,11 +127,14 @@ impl Guest {
         let told = self.tell(processor, run)?;
         let lines = told.lines().map(str::trim_end).filter(|line| line.starts_with(MARK));
         let lines: Vec<String> = lines.map(str::to_owned).collect();
-        ensure!(lines.iter().any(|line| line.starts_with(RIGHT)), "the guest ended so:\n{told}");
+        ensure!(
+            lines.iter().any(|line| line.starts_with(RIGHT)),
+            "the guest failed; its output:\n{told}"
+        );
         Ok(lines)
     }
 
-    /// The host's where it starts this kernel: that there is a /dev/kvm does not say so.
+    /// Chooses the host's processor if it starts this kernel; /dev/kvm alone does not show that.
     fn processor(&self, run: &Run) -> Processor {
         let probe = Run { argument: "probe", begins_anew: false, at_most_s: PROBE_S, ..*run };
         let starts = Path::new("/dev/kvm").exists()
@@ -140,7 +142,7 @@ impl Guest {
         if starts { HOST } else { EMULATED }
     }
 
-    /// What the guest said once it had started; what comes after that happens once.
+    /// The guest's lines, after it has started within a few attempts. Later failures are not retried.
     fn tell(&self, processor: Processor, run: &Run) -> Result<String> {
         let mut told = String::new();
         for _ in 0..START_COUNT_MAX {
@@ -150,13 +152,13 @@ impl Guest {
             }
             println!("  the guest did not start");
         }
-        bail!("the guest did not start, {START_COUNT_MAX} times; the last:\n{told}")
+        bail!("the guest did not start in {START_COUNT_MAX} attempts; the last output:\n{told}")
     }
 
-    /// What the guest said on its console.
+    /// The output of the guest on its console.
     fn boot(&self, processor: Processor, run: &Run) -> Result<String> {
         let mut qemu = Command::new("timeout");
-        // In the foreground Ctrl-C ends the guest as well as us.
+        // In the foreground, so that Ctrl-C ends the guest too.
         qemu.args(["--foreground", "--kill-after=5", &run.at_most_s.to_string()])
             .arg("qemu-system-x86_64")
             .args(processor);

@@ -1,21 +1,22 @@
-//! `stress`: RocksDB and LevelDB on emulated drives, killed and cut off from its power again and again.
+//! `stress`: RocksDB and LevelDB on emulated drives, through many kills and power cuts.
 //!
 //! ```text
-//!   seed, layout:  a new drive, then life after life of adapters/{rocksdb,leveldb}/stress_program.cc
-//!     killed    by signal 9 once it has said that it did so many batches; half of the time with what the
-//!               drive's cache had not flushed
-//!     cut       the drive loses its power at a device event, some of its cache kept; the program sees
-//!               every call fail, and ends
-//!     closed    the program ends by itself
-//!     full      the drive is, which on a tight one may end a life before its time, or not let it begin
-//!   each life first judges what the one before left; the last of a drive too full to open it only reads, and
-//!   a database that must write to be opened (LevelDB) is then told as not judged
+//!   seed, layout:  a new drive, then lives of adapters/{rocksdb,leveldb}/stress_program.cc; a life ends
+//!     killed    by signal 9 after the program has reported a number of batches; half of the time the drive
+//!               also loses the unflushed part of its cache
+//!     cut       because the drive loses its power at a device event and keeps a part of its cache; every
+//!               later call of the program fails, and it ends
+//!     closed    by itself
+//!     full      because the drive is full; on a small drive a life may end early, or not begin
+//!   Each life first judges the state that the previous one left. If a drive is too full to be opened for
+//!   writing, its last life only reads; a database that must write to open (LevelDB) is reported as not judged.
 //! ```
 //!
-//! A seed decides the options, the batches and the kinds of death, not how threads interleave: a failure
-//! need not come again, so the drive is kept as it was before the life that failed.
+//! A seed decides the options, the batches and the kinds of death, but not how threads interleave. A failure may
+//! not recur, so the drive is kept as it was before the life that failed.
 //!
-//! Not here: what is expected of the database (`adapters/stress/state.h`), what a power cut leaves (`disk-sim`).
+//! Not here: the expected state of the database (`adapters/stress/state.h`), the state after a power cut
+//! (`disk-sim`).
 
 mod life;
 
@@ -28,22 +29,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The layouts, how many MiB their drives have, and how else they are made: so small that their space is
-/// used again and again. Every fourth seed has a quarter of it: what is written may fill it.
+/// The layouts, with the capacity of their drives in MiB and further options. The drives are so small that their
+/// space is reused many times. Every fourth seed has a quarter of the capacity, which its writes may fill.
 const DRIVES: [(&str, u64, &[&str]); 6] = [
     ("leveled-zones", 256, &["--zone-len", "1MiB"]),
     ("leveled-first-fit", 128, &["--rule", "conventional"]),
-    // Tables here are a hundredth of SEALDB's, and so must be the guards between them.
+    // Tables here are 1/100 of SEALDB's, so the guards between them must be too.
     ("sealdb", 512, &["--track-len", "64KiB", "--overlap-tracks", "4"]),
     ("imr-m", 256, &[]),
     ("imr-3phase", 256, &[]),
     ("leveled-log", 256, &["--zone-len", "1MiB"]),
 ];
 
-/// How often a program is started on one drive.
+/// The number of lives of one drive.
 const LIVES: u64 = 16;
 
-/// The databases that there is a program for.
+/// The databases with a stress program.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Database {
     Rocksdb,
@@ -51,7 +52,7 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// The program, and the adapter's library that it is run with.
+    /// The program and the library of its adapter.
     fn programs(self) -> (&'static str, &'static str) {
         match self {
             Database::Rocksdb => ("stress_program", "libimbrex_rocksdb.so"),
@@ -59,7 +60,7 @@ impl Database {
         }
     }
 
-    /// Whose adapter it needs.
+    /// The directory of its adapter.
     fn adapter(self) -> adapters::Database {
         match self {
             Database::Rocksdb => adapters::Database::Rocksdb,
@@ -71,30 +72,30 @@ impl Database {
 /// Arguments of `cargo xtask stress`.
 #[derive(clap::Args)]
 pub(crate) struct StressArgs {
-    /// How many seeds to run on each layout
+    /// Number of seeds for each layout
     #[arg(long, default_value_t = 5, conflicts_with_all = ["minutes", "seed"])]
     seeds: u64,
-    /// Run seeds until so many minutes have passed
+    /// Run seeds until this many minutes have passed
     #[arg(long, conflicts_with = "seed")]
     minutes: Option<u64>,
-    /// The first seed
+    /// First seed
     #[arg(long, default_value_t = 1, conflicts_with = "seed")]
     first_seed: u64,
-    /// Only this seed
+    /// Run only this seed
     #[arg(long)]
     seed: Option<u64>,
-    /// The database
+    /// Database to test
     #[arg(long, value_enum, default_value = "rocksdb")]
     database: Database,
-    /// Only this layout
+    /// Test only this layout
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// Where the drives lie; best in memory [default: target/stress]
+    /// Directory for the drives, best in memory [default: target/stress]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
-/// What was done on one layout.
+/// The counts of one layout.
 #[derive(Default)]
 struct Tally {
     seeds: u64,
@@ -105,9 +106,9 @@ struct Tally {
     cut_in_recovery: u64,
     closed: u64,
     full: u64,
-    /// Lives among these that could not open the database, and judged nothing.
+    /// Lives among these that could not open the database and judged nothing.
     full_unjudged: u64,
-    /// Seeds whose last life could not judge what was there.
+    /// Seeds whose last life could not judge the database.
     seeds_unjudged: u64,
 }
 
@@ -125,7 +126,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Builds what is needed and runs what `args` ask for.
+/// Builds the programs and runs the seeds that `args` ask for.
 pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
     adapters::build(root, false, Some(args.database.adapter()))?;
     let drives: Vec<_> = DRIVES
@@ -162,7 +163,7 @@ pub(crate) fn run(root: &Path, args: &StressArgs) -> Result<()> {
     std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
 }
 
-/// A few lives on one layout, as a part of `cargo xtask adapters`.
+/// A few lives on one layout; a step of `cargo xtask adapters`.
 pub(crate) fn shortly(root: &Path, dir: &Path, database: Database, layout: &str) -> Result<()> {
     let kind = DRIVES.into_iter().find(|(name, ..)| *name == layout);
     let kind = kind.context("a layout without a drive")?;
@@ -175,7 +176,7 @@ pub(crate) fn shortly(root: &Path, dir: &Path, database: Database, layout: &str)
     Ok(())
 }
 
-/// What a seed is run on.
+/// The drive and the database of a seed.
 struct Drive<'a> {
     root: &'a Path,
     dir: &'a Path,
@@ -185,7 +186,7 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    /// Makes the drive, empty, and a directory for what is expected of it.
+    /// Creates the empty drive, and a directory for the expected state.
     fn make(&self, seed: u64) -> Result<PathBuf> {
         let (layout, capacity_mib, options) = self.kind;
         let share = if seed.is_multiple_of(4) { 4 } else { 1 };

@@ -1,11 +1,11 @@
-//! The kernel's door: `imbrex serve --ublk` in a virtual machine, whose kernel has ublk whatever this one has.
+//! `imbrex serve --ublk` in a virtual machine, whose kernel has ublk even if the host's kernel has not.
 //!
 //! ```text
 //!   host    a kernel of the distribution's; imbrex with the feature `ublk`; fio, mkfs.ext4 ... in an initramfs
 //!   guest   fio, ext4 --> /dev/ublkbN --> imbrex serve --ublk --> block driver --> zoned drive   (guest.sh)
 //! ```
 //!
-//! With `--rates` the guest measures instead: the same drive in memory as /dev/ublkbN and as /dev/nbd0.
+//! With `--rates` the guest measures instead, with the same drive in memory as /dev/ublkbN and as /dev/nbd0.
 
 mod rates;
 
@@ -15,7 +15,7 @@ use crate::packages::Need;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// What its guest needs beside what all do.
+/// Packages that this guest needs in addition.
 const NEEDS: [Need; 4] = [
     ("/usr/share/doc/libclang-dev", "libclang-dev"),
     ("/usr/bin/fio", "fio"),
@@ -23,11 +23,11 @@ const NEEDS: [Need; 4] = [
     ("/usr/sbin/blkdiscard", "util-linux"),
 ];
 
-/// What measuring needs beside.
+/// Packages that `--rates` needs in addition.
 const RATE_NEEDS: [Need; 1] = [(NBD_CLIENT, "nbd-client")];
 const NBD_CLIENT: &str = "/usr/sbin/nbd-client";
 
-/// How long the guest may take to do everything.
+/// The time limit of the guest.
 const ALL_S: u32 = 900;
 
 const PROGRAMS: [&str; 7] = [
@@ -43,15 +43,16 @@ const PROGRAMS: [&str; 7] = [
 /// Arguments of `cargo xtask ublk`.
 #[derive(clap::Args)]
 pub(crate) struct UblkArgs {
-    /// Instead: measure random reads and writes of 4 KiB beside the kernel's NBD client, as Markdown
+    /// Instead of testing, compare random reads and writes of 4 KiB with the kernel's NBD client, and print
+    /// Markdown
     #[arg(long)]
     rates: bool,
-    /// Where something is missing that the guest needs: say so, and do not fail
+    /// If a package is missing that the guest needs, report it and succeed
     #[arg(long)]
     may_skip: bool,
 }
 
-/// Builds what is needed and runs the guest.
+/// Builds the programs and runs the guest.
 pub(crate) fn run(root: &Path, args: &UblkArgs) -> Result<()> {
     let more: &[Need] = if args.rates { &RATE_NEEDS } else { &[] };
     let what = "the kernel's block device was not tested";
@@ -78,7 +79,7 @@ pub(crate) fn run(root: &Path, args: &UblkArgs) -> Result<()> {
     Ok(())
 }
 
-/// The binary with the door, after its code, which no other chore compiles, was looked at by the lints.
+/// Builds the binary with ublk, after running the lints on its code, which no other chore compiles.
 fn build(root: &Path, dir: &Path) -> Result<PathBuf> {
     let feature =
         ["--package", "imbrex-serve", "--package", "imbrex-cli", "--features", "imbrex-cli/ublk"];
@@ -86,7 +87,7 @@ fn build(root: &Path, dir: &Path) -> Result<PathBuf> {
     Cargo::new(root).args(clippy).args(feature).args(["--", "-D", "warnings"]).run()?;
     let build = ["build", "--release", "--bin", "imbrex", "--features", "imbrex-cli/ublk"];
     Cargo::new(root).args(build).run()?;
-    // Another chore may build the binary of that name without the door while the guest is made.
+    // Another chore may build a binary of this name without ublk while the guest is prepared.
     let imbrex = dir.join("imbrex");
     std::fs::copy(root.join("target/release/imbrex"), &imbrex).context("cannot copy imbrex")?;
     Ok(imbrex)

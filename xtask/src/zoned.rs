@@ -1,13 +1,13 @@
 //! Real zoned block devices: `imbrex` and the test of `disk-host` in a virtual machine, whose kernel has such
-//! devices whatever this one has.
+//! devices even if the host's kernel has none.
 //!
 //! ```text
 //!   host    a kernel of the distribution's; imbrex and the test of disk-host in an initramfs; files for QEMU
 //!   guest   imbrex --> null_blk: conventional zones, limits, zones shorter than their size, zones that fail
-//!                      scsi_debug: a disk's commands, ZBC            (guest.sh)
+//!                      scsi_debug: a disk with ZBC commands          (guest.sh)
 //!                      nvme0n1: QEMU's ZNS, which outlives a reset of the guest
 //!                      nvme0n2: conventional, for flash
-//!                      nvme0n3: notes of what was acknowledged before a reset
+//!                      nvme0n3: a record of the writes acknowledged before a reset
 //! ```
 
 use crate::cargo::{self, Cargo};
@@ -17,14 +17,14 @@ use anyhow::{Context, Result};
 use cargo_metadata::Message;
 use std::path::{Path, PathBuf};
 
-/// What its guest needs beside what all do.
+/// Packages that this guest needs in addition.
 const NEEDS: [Need; 3] = [
     ("/usr/sbin/blkzone", "util-linux"),
     ("/usr/sbin/mkfs.ext4", "e2fsprogs"),
     ("/usr/sbin/nbd-client", "nbd-client"),
 ];
 
-/// How long the guest may take to do everything.
+/// The time limit of the guest.
 const ALL_S: u32 = 900;
 
 const PROGRAMS: [&str; 5] = [
@@ -37,7 +37,7 @@ const PROGRAMS: [&str; 5] = [
 
 const MODULES: [&str; 4] = ["null_blk", "sd_mod", "scsi_debug", "nbd"];
 
-/// The namespaces of the guest's NVMe controller, from 1 on: name, size in MiB, what more QEMU is told.
+/// The namespaces of the guest's NVMe controller, from 1: name, size in MiB, further QEMU options.
 const NAMESPACES: [(&str, u64, &str); 3] = [
     (
         "zns",
@@ -52,12 +52,12 @@ const NAMESPACES: [(&str, u64, &str); 3] = [
 /// Arguments of `cargo xtask zoned`.
 #[derive(clap::Args)]
 pub(crate) struct ZonedArgs {
-    /// Where something is missing that the guest needs: say so, and do not fail
+    /// If a package is missing that the guest needs, report it and succeed
     #[arg(long)]
     may_skip: bool,
 }
 
-/// Builds what is needed and runs the guest.
+/// Builds the programs and runs the guest.
 pub(crate) fn run(root: &Path, args: &ZonedArgs) -> Result<()> {
     let Some(kernel) =
         guest::kernel(root, &[&NEEDS], "zoned block devices were not tested", args.may_skip)?
@@ -91,11 +91,11 @@ fn devices_test(root: &Path) -> Result<PathBuf> {
         Ok(Message::CompilerArtifact(artifact)) if artifact.target.is_test() => artifact.executable,
         _ => None,
     });
-    Ok(built.last().context("cargo names no test of disk-host")?.into())
+    Ok(built.last().context("cargo lists no test of disk-host")?.into())
 }
 
-/// A controller with a namespace for each of [`NAMESPACES`], in new files: zones keep their states in a reset
-/// of the guest, not beyond QEMU.
+/// A controller with a namespace for each of [`NAMESPACES`], in new files. Zones keep their states during a reset
+/// of the guest, but not beyond the end of QEMU.
 fn devices(dir: &Path) -> Result<Vec<String>> {
     let mut args: Vec<String> = ["-device", "nvme,serial=imbrex"].map(str::to_owned).into();
     for (number, (name, size_mib, more)) in NAMESPACES.iter().enumerate() {
@@ -103,7 +103,7 @@ fn devices(dir: &Path) -> Result<Vec<String>> {
         let file = std::fs::File::create(&path);
         let made = file.and_then(|file| file.set_len(size_mib << 20));
         made.with_context(|| format!("cannot make {}", path.display()))?;
-        // A comma ends a value, but for two of them.
+        // A comma ends a value; two commas stand for one.
         let path = path.display().to_string().replace(',', ",,");
         args.push("-drive".to_owned());
         args.push(format!("file={path},format=raw,if=none,id={name}"));
