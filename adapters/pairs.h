@@ -1,4 +1,5 @@
-// Pairs of 1 KB, each key once and in random order: what programs load that measure databases on drives.
+// Pairs of 1 KB, each key once and in random order: the load of the programs that measure databases
+// on drives.
 
 #ifndef IMBREX_PAIRS_H_
 #define IMBREX_PAIRS_H_
@@ -11,7 +12,7 @@
 constexpr size_t kKeyLenBytes = 16;
 constexpr size_t kValueLenBytes = 1008;
 
-// SplitMix64: another number for every number, so no key comes twice.
+// SplitMix64 maps different numbers to different numbers, so no key occurs twice.
 inline uint64_t Scatter(uint64_t number) {
   uint64_t mixed = number + 0x9e3779b97f4a7c15;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;

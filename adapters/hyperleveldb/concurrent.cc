@@ -1,11 +1,12 @@
-// What HyperLevelDB's Env has beyond LevelDB's: files that threads write at places of their own, copies
-// and links.
+// What HyperLevelDB's Env has beyond LevelDB's: files that threads write at their own offsets,
+// copies and links.
 //
-// Its log writer takes a range of the file by moving a counter, then writes the record's headers (7
-// bytes) and payloads there with WriteAt, each once, without a lock: the file comes in any order, and a
-// Sync may find a range that another thread is still about to write. imbrex_writer_fill_at() puts them
-// in order, and the Sync waits for it: behind a hole a record is lost to HyperLevelDB's reader, which
-// skips the rest of a 32 KiB block at zeros.
+// Its log writer reserves a range of the file by moving a counter. It then writes the record's
+// headers (7 bytes) and payloads there with WriteAt, each once, without a lock. The file therefore
+// arrives in any order, and a Sync may find a range that another thread has yet to write.
+// imbrex_writer_fill_at() puts the ranges in order, and the Sync waits for that. Otherwise
+// HyperLevelDB's reader would lose a record behind a hole, because it skips the rest of a 32 KiB
+// block at zeros.
 #include <atomic>
 #include <map>
 #include <memory>
@@ -30,8 +31,8 @@ using leveldb::Status;
 constexpr uint64_t kBlockSize = 32768;
 constexpr uint64_t kHeaderSize = 7;
 
-// A first fragment of no bytes: masked crc32c of the type, length 0, type 2. Readers take what follows as
-// if it were not there, because LevelDB's writer once left such ones itself.
+// An empty first fragment: masked crc32c of the type, length 0, type 2. Readers ignore it, because
+// an old version of LevelDB's writer left such fragments.
 constexpr char kEmptyFirst[] = "\x64\x51\xd0\xe9\x00\x00\x02";
 
 const uint8_t* Bytes(const Slice& data) { return reinterpret_cast<const uint8_t*>(data.data()); }
@@ -66,7 +67,7 @@ class Concurrent : public leveldb::ConcurrentWritableFile {
 
   Status Append(const Slice& data) override { return WriteAt(end_.fetch_add(data.size()), data); }
 
-  // What is written is readable, but for what lies behind a hole; nothing more is asked for.
+  // Written data is readable, except behind a hole; Flush promises no more.
   Status Flush() override { return Status::OK(); }
 
   Status Sync() override { return Translate(imbrex_writer_sync(writer_), path_); }
@@ -78,9 +79,10 @@ class Concurrent : public leveldb::ConcurrentWritableFile {
   }
 
  private:
-  // A record that ends with a whole block moves the counter 7 bytes too far, and nobody ever writes them.
-  // Their mark is a header at byte 7 of a block: no record is so short that one could begin there.
-  // HyperLevelDB's own Env leaves zeros, and the rest of the block is lost at recovery.
+  // A record that ends with a whole block moves the counter 7 bytes too far, and those bytes are
+  // never written. A header at byte 7 of a block shows that this happened, because no record is
+  // short enough to begin there. HyperLevelDB's own Env leaves zeros, and recovery loses the rest
+  // of the block.
   void FillSkipped(uint64_t offset, size_t size) {
     if (announced.file == this && announced.offset == offset) {
       announced.file = nullptr;
@@ -90,13 +92,13 @@ class Concurrent : public leveldb::ConcurrentWritableFile {
     announced = {this, offset + kHeaderSize};
     if (offset % kBlockSize != kHeaderSize) return;
     Slice empty(kEmptyFirst, kHeaderSize);
-    // Refused where the bytes are there, and then nothing is missing.
+    // Refused if the bytes are there already. Then nothing is missing.
     imbrex_status status =
         imbrex_writer_fill_at(writer_, offset - kHeaderSize, Bytes(empty), kHeaderSize);
     if (status == IMBREX_STATUS_OK && manifest_ != nullptr) Learn(offset - kHeaderSize, empty);
   }
 
-  // The MANIFEST is read in order, as it is written.
+  // The MANIFEST is read in order, while it is written.
   void Learn(uint64_t offset, const Slice& data) {
     std::lock_guard<std::mutex> lock(mutex_);
     early_[offset] = data.ToString();

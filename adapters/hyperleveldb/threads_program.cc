@@ -1,13 +1,15 @@
-// A program that knows nothing of drives: threads load a HyperLevelDB database together, and it may be
-// killed meanwhile. Run by `cargo xtask adapters` on a drive.
+// A program without any knowledge of drives: threads load a HyperLevelDB database together, and it
+// may be killed meanwhile. `cargo xtask adapters` runs it on a drive.
 //
 //   threads_program DB THREADS COUNT [KILL_AFTER_MS]   each thread puts COUNT keys, some synced:
 //                                                      "synced THREAD N"
-//   threads_program DB THREADS verify N...             of each thread's writes the first N are there, and
-//                                                      of the rest a prefix; and LiveBackup's copy opens
+//   threads_program DB THREADS verify N...             checks that of each thread's writes the
+//   first N
+//                                                      exist, and of the rest a prefix; and that
+//                                                      LiveBackup's copy opens
 //
-// The first record after each opening ends with a whole block of the log: HyperLevelDB then leaves a hole
-// behind it, at which its own Env loses the 32 KiB that follow.
+// The first record after each opening ends with a whole block of the log. HyperLevelDB then leaves
+// a hole behind it, at which its own Env loses the next 32 KiB.
 
 #include <signal.h>
 #include <unistd.h>
@@ -38,7 +40,7 @@ void Need(const leveldb::Status& status, const char* what) {
 Database Open(const std::string& path) {
   leveldb::Options options;
   options.create_if_missing = true;
-  // Room for the first record and for as much behind it as the reader would skip.
+  // Room for the first record, and for as much behind it as the reader would skip.
   options.write_buffer_size = 128 << 10;
   options.compression = leveldb::kNoCompression;
   leveldb::DB* db = nullptr;
@@ -67,8 +69,9 @@ uint64_t Count(leveldb::DB* db, const std::string& key) {
 
 uint64_t Written(leveldb::DB* db, int thread) { return Count(db, Prefix(thread) + "at"); }
 
-// One record of 65,522 bytes, after which a log that was empty is two whole blocks long: a header of 7
-// bytes in each; in the record 12 of the batch, 1 of the put, 1 + 4 of the key, 3 of the value's length.
+// One record of 65,522 bytes, which makes an empty log two whole blocks long. Each block has a
+// header of 7 bytes; in the record are 12 bytes of the batch, 1 of the put, 1 + 4 of the key, 3 of
+// the value's length.
 std::string WholeBlocks(uint64_t opened) {
   std::string value = std::to_string(opened) + " ";
   return value + std::string(2 * (32768 - 7) - 12 - 1 - 1 - 4 - 3 - value.size(), 'w');
@@ -109,7 +112,7 @@ int Check(const std::string& path, const std::vector<uint64_t>& synced) {
 }
 
 int Verify(const std::string& path, const std::vector<uint64_t>& synced) {
-  // As found, then what LiveBackup links and copies of it.
+  // The database as found, then what LiveBackup links and copies of it.
   if (Check(path, synced) != 0) return 1;
   std::string name = std::to_string(getpid());
   Need(Open(path)->LiveBackup(name), "backup");

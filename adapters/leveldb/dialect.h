@@ -1,5 +1,5 @@
-// What LevelDB and its fork HyperLevelDB call differently: one namespace, two libraries, and the
-// adapters' Makefiles say which.
+// Differences between LevelDB and its fork HyperLevelDB. Both use one namespace; the adapters'
+// Makefiles select the library.
 #pragma once
 
 #ifdef IMBREX_HYPERLEVELDB

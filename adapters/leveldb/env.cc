@@ -90,7 +90,8 @@ class Writable : public leveldb::WritableFile {
     return Translate(status, path_);
   }
 
-  // LevelDB flushes after every write: what is appended is readable, and nothing more is asked for.
+  // LevelDB flushes after every write. Appended data is readable already, so there is nothing to
+  // do.
   Status Flush() override { return Status::OK(); }
 
   Status Sync() override {
@@ -165,7 +166,8 @@ Status ImbrexEnv::NewAppendableFile(const std::string& path, leveldb::WritableFi
   imbrex_status status = imbrex_writer_open(drive_->get(), path.c_str(), &writer);
   if (status == IMBREX_STATUS_NOT_FOUND) return NewWritableFile(path, result);
   if (status == IMBREX_STATUS_OK && !IsTable(path)) {
-    // The drive forgets what a file is for. A hint: what fails here fails the next write.
+    // The drive does not know the file's purpose. Only a hint: if it fails, the next write fails
+    // too.
     imbrex_hints hints = HintsOf(path);
     imbrex_writer_set_hints(writer, &hints);
   }
@@ -242,8 +244,8 @@ Status ImbrexEnv::NewLogger(const std::string& path, leveldb::Logger** result) {
 
 namespace leveldb {
 
-// Stands before LevelDB's own, which every database asks for its files: with IMBREX_URI, as
-// `imbrex run` sets it, the answer is the drive.
+// Replaces LevelDB's own function, which every database calls for its files. With IMBREX_URI, which
+// `imbrex run` sets, it returns the drive.
 __attribute__((visibility("default"))) Env* Env::Default() {
   static Env* const env = []() -> Env* {
     Dl_info self;
@@ -263,7 +265,8 @@ __attribute__((visibility("default"))) Env* Env::Default() {
       fprintf(stderr, "imbrex: %s\n", error.c_str());
       exit(4);
     }
-    // Never destroyed: LevelDB's thread outlives static destructors. The drive is synced at exit.
+    // Never destroyed, because LevelDB's thread outlives static destructors. The drive is synced at
+    // exit.
     return new imbrex_leveldb::ImbrexEnv(real(), drive);
   }();
   return env;

@@ -15,10 +15,10 @@ namespace {
 using imbrex_levels::LevelBook;
 using imbrex_levels::Normal;
 
-// The level that this thread's compaction writes, or -1; tables that it flushes in between.
+// The level that this thread's compaction writes, or -1. Tables that it flushes in between.
 thread_local int compacting_to = -1;
 thread_local std::set<std::string> flushed;
-// Whether this thread opens databases: the others flush what is written to them later.
+// Whether this thread opens databases. Other threads flush data that is written later.
 thread_local bool recovering = false;
 
 std::string Formatted(const char* format, std::va_list arguments) {
@@ -64,7 +64,7 @@ void LogRead() { recovering = true; }
 void TableCreated(const std::string& path) {
   LevelBook& book = LevelBook::Get();
   if (flushed.erase(path) > 0 || recovering) {
-    // What is flushed from the logs of an opening must be written before anything can be deleted.
+    // Data flushed from the logs of an opening must be written before anything can be deleted.
     book.ExpectFlush(path, recovering);
   } else if (compacting_to >= 0) {
     book.Expect(path, compacting_to, true);
@@ -90,7 +90,7 @@ void InfoLog::Logv(const char* format, std::va_list arguments) {
   snprintf(stamp + size, sizeof stamp - size, ".%06d ", static_cast<int>(now.tv_usec));
   line = stamp + line;
   if (line.back() != '\n') line += '\n';
-  // A log that cannot be written is no reason to stop: as in LevelDB's own.
+  // A log that cannot be written stops nothing, as in LevelDB.
   imbrex_writer_append(writer_, reinterpret_cast<const uint8_t*>(line.data()), line.size());
 }
 

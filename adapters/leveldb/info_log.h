@@ -1,14 +1,16 @@
-// LevelDB's info log, written to the drive, and read on the way: it is where LevelDB tells levels.
+// LevelDB's info log, written to the drive and parsed on the way, because it is where LevelDB
+// reports levels.
 //
-//   "Level-0 table #N: started"           table N is a flush: level 0 to 2, decided when it is written
-//   "Compacting a@L + b@L+1 files"         what this thread creates from here on is of level L+1
-//   "Compacted ..."                       until here
+//   "Level-0 table #N: started"           table N is a flush: level 0 to 2, decided after it is
+//   written
+//   "Compacting a@L + b@L+1 files"         from here on this thread creates tables of level L+1
+//   "Compacted ..."                       up to here
 //
-// A thread that reads a write-ahead log opens a database, and flushes what its logs hold: that shows without an info
-// log, which a program may have of its own (Options::info_log).
+// A thread that reads a write-ahead log opens a database and flushes the content of its logs. That
+// is visible without an info log, which a program may replace by its own (Options::info_log).
 //
-// Kept per thread: two databases of a process share LevelDB's thread that compacts, one after the other;
-// HyperLevelDB has a thread to flush and one to compact for each.
+// State is kept per thread. Two databases of a process share LevelDB's single compaction thread,
+// one after the other. HyperLevelDB has a flush thread and a compaction thread for each.
 #pragma once
 
 #include <cstdarg>
@@ -38,7 +40,7 @@ class InfoLog : public leveldb::Logger {
 // This thread begins to read a write-ahead log.
 void LogRead();
 
-// A table is about to be created at `path`, by this thread: tells the book what the info log said about it.
+// This thread is about to create a table at `path`: records what the info log said about it.
 void TableCreated(const std::string& path);
 
 // "/db/000012.ldb", in HyperLevelDB "/db/000012.sst"

@@ -1,12 +1,16 @@
-// A program that knows nothing of drives: it loads a LevelDB database at random, reads it back, and may
-// be killed meanwhile. Run by `cargo xtask adapters` on a drive.
+// A program without any knowledge of drives: it loads a LevelDB database in random order, reads it
+// back, and may be killed meanwhile. `cargo xtask adapters` runs it on a drive.
 //
 //   load_program DB COUNT [KILL_AFTER_MS]   puts COUNT keys, some synced: "synced N"
-//   load_program DB verify SYNCED            every write up to SYNCED is there, and of the rest a prefix
+//   load_program DB verify SYNCED            checks that every write up to SYNCED exists, and of
+//   the rest a prefix
 //   load_program DB long COUNT               compacts COUNT values of 1 MiB to one table: "level N"
-//   load_program DB crowded                  fills the drive's catalog with directories, and opens, compacts,
-//                                            empties and destroys a database there: "opened, emptied and destroyed"
-//   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made N tables"
+//   load_program DB crowded                  fills the drive's catalog with directories, and opens,
+//   compacts,
+//                                            empties and destroys a database there: "opened,
+//                                            emptied and destroyed"
+//   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made
+//   N tables"
 
 #include <signal.h>
 #include <unistd.h>
@@ -130,7 +134,7 @@ int Crowded(const char* path) {
   Write(path, 2000, 0);
   uint64_t index = 2000;
   {
-    // Beside a log of the program's own compactions are refused later: nothing is left for one.
+    // With an info log of its own, compactions are refused later: no space is left for one.
     std::unique_ptr<leveldb::DB> db = Open(path);
     db->CompactRange(nullptr, nullptr);
     for (; index < 2010; index++) Need(WriteOne(db.get(), index, false), "write");
@@ -145,7 +149,7 @@ int Crowded(const char* path) {
     return 1;
   }
 
-  // Flushes what the log holds, of which this log of its own does not hear.
+  // Flushes the content of the log, which the program's own info log does not see.
   SilentLog silent;
   std::unique_ptr<leveldb::DB> db = Open(path, false, &silent);
   for (; index < 2020; index++) Need(WriteOne(db.get(), index, false), "write, with a log of its own");
@@ -155,7 +159,7 @@ int Crowded(const char* path) {
   for (; index < 2030; index++) Need(WriteOne(db.get(), index, false), "write in a crowded catalog");
   std::string young;
   db->GetProperty("leveldb.num-files-at-level0", &young);
-  // New tables are refused, and so what would be flushed to them.
+  // New tables are refused, and so are flushes to them.
   while (index < 10000 && WriteOne(db.get(), index, false).ok()) index++;
   if (young != "0" || index == 10000) {
     fprintf(stderr, "%s tables not compacted, %llu writes taken\n", young.c_str(),

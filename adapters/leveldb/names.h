@@ -1,4 +1,4 @@
-// What the names of LevelDB's files say, and statuses in its words.
+// Meaning of the names of LevelDB's files, and conversion of statuses.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,19 @@
 
 namespace imbrex_leveldb {
 
-// What became of a call on the file `path`.
+// The status of a call on the file `path`.
 leveldb::Status Translate(imbrex_status status, const std::string& path);
 
 bool IsTable(const std::string& path);
 bool IsManifest(const std::string& path);
-// A write-ahead log.
+// Whether the name is that of a write-ahead log.
 bool IsLog(const std::string& path);
 
-// How a file of this name will be used; a table's level comes later.
+// How a file with this name will be used. A table's level is set later.
 imbrex_hints HintsOf(const std::string& path);
 
-// For a MANIFEST open for writing what tells the book and the drive the levels that it names from now on;
-// null for other files.
+// For a MANIFEST open for writing, a reader that passes the levels it names from now on to the book
+// and the drive. Null for other files.
 std::unique_ptr<imbrex_levels::ManifestReader> ReadManifest(
     std::shared_ptr<imbrex_levels::Drive> drive, const std::string& path, imbrex_writer* writer);
 

@@ -1,9 +1,10 @@
-// A program that knows nothing of drives: it loads pairs of 1 KB into a LevelDB or HyperLevelDB database,
-// every key once in random order. Run by `cargo xtask databases` on a drive.
+// A program without any knowledge of drives: it loads pairs of 1 KB into a LevelDB or HyperLevelDB
+// database, every key once in random order. `cargo xtask databases` runs it on a drive.
 //
-//   pairs_program DB FIRST COUNT TABLE_LEN_BYTES BLOCK_LEN_BYTES     puts the pairs from number FIRST on
+//   pairs_program DB FIRST COUNT TABLE_LEN_BYTES BLOCK_LEN_BYTES     puts the pairs from number
+//   FIRST on
 //
-// HyperLevelDB decides itself how long its tables are.
+// HyperLevelDB chooses the length of its tables itself.
 
 #include <cstdio>
 #include <cstdlib>

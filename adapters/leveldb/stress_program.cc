@@ -1,16 +1,16 @@
-// A program that knows nothing of drives: threads write to a LevelDB database and read back what they
-// wrote, until the process is killed or the database fails; the next run judges what is there. Run by
-// `cargo xtask stress --database leveldb`, on a drive.
+// A program without any knowledge of drives: threads write to a LevelDB database and read back what
+// they wrote, until the process is killed or the database fails. The next run checks what is there.
+// `cargo xtask stress --database leveldb` runs it on a drive.
 //
 //   leveldb_stress DB DIR SEED BATCHES     as adapters/rocksdb/stress_program.cc
 //
-// LevelDB has one column family, of which the key's first letter makes three; no merge, single delete or
-// delete of a range, for which there are puts and deletes.
+// LevelDB has one column family; the key's first letter splits it into three. Puts and deletes
+// replace merges, single deletes and range deletes.
 //
-// Two faults of LevelDB 1.23 are kept away from (docs/results/stress.md):
-//   - it crashes when a compaction by hand meets an I/O error: no ranges are compacted;
-//   - what was deleted may come back if a snapshot was held: on a drive of an odd seed no snapshot is ever
-//     held, on one of an even seed nothing is ever deleted, but marked as gone.
+// The program avoids two faults of LevelDB 1.23 (docs/results/stress.md):
+//   - it crashes when a manual compaction meets an I/O error: no ranges are compacted;
+//   - deleted keys may come back if a snapshot was held: with an odd seed no snapshot is ever held,
+//     with an even seed nothing is ever deleted, only marked as deleted.
 
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ std::string KeyIn(int family, const std::string& key) {
 
 bool HoldsSnapshots(uint64_t seed) { return seed % 2 == 0; }
 
-// The value of what is gone from a drive of an even seed.
+// The value that marks a deleted key, with an even seed.
 const char kGone[] = "gone";
 
 void Delete(uint64_t seed, const std::string& key, leveldb::WriteBatch* batch) {
@@ -57,7 +57,7 @@ Status Open(const std::string& path, uint64_t seed, uint64_t opening, std::uniqu
   options.max_open_files = run.OneIn(2) ? 74 : 1000;
   options.block_size = 1024 << run.Below(4);
   options.compression = run.OneIn(2) ? leveldb::kNoCompression : leveldb::kSnappyCompression;
-  // Whether a table has a filter, readers learn from the table.
+  // Readers learn from the table whether it has a filter.
   static const leveldb::FilterPolicy* const kFilter = leveldb::NewBloomFilterPolicy(10);
   options.filter_policy = run.OneIn(2) ? kFilter : nullptr;
   DB* opened = nullptr;
@@ -66,7 +66,7 @@ Status Open(const std::string& path, uint64_t seed, uint64_t opening, std::uniqu
   return status;
 }
 
-// Everything of a thread in one family, from the front or from behind.
+// Reads all keys of a thread in one family, forwards or backwards.
 Status Scan(DB* db, int family, int thread, const ReadOptions& options, bool backwards,
             Table* table) {
   std::string start = KeyIn(family, RangeStart(thread)), end = KeyIn(family, RangeEnd(thread));
@@ -87,7 +87,7 @@ Status Scan(DB* db, int family, int thread, const ReadOptions& options, bool bac
   return it->status();
 }
 
-// After a wrong answer: it is one only if the drive can still be written.
+// After a wrong answer: it counts only if the drive can still be written.
 Status ProbeAfter(const std::string& wrong, DB* db) {
   leveldb::WriteOptions options;
   options.sync = true;
@@ -97,7 +97,7 @@ Status ProbeAfter(const std::string& wrong, DB* db) {
   return status;
 }
 
-// What all threads share.
+// State that all threads share.
 struct Run {
   std::unique_ptr<DB> db;
   uint64_t seed;
@@ -107,7 +107,7 @@ struct Run {
   std::atomic<bool> is_over{false};
 };
 
-// One thread: its range, its journal, what it expects.
+// One thread: its range, its journal, its expected keys.
 class Worker {
  public:
   Worker(Run* run, int thread, ThreadState* state, Journal* journal)
@@ -148,11 +148,11 @@ class Worker {
           }
           break;
         case Op::kMergeInto:
-          // As it is after the batch; if it is not there then, a delete follows.
+          // The value after the batch; if there is none then, a delete follows.
           if (merged != table.end()) batch.Put(KeyIn(op.family, op.key), merged->second);
           break;
       }
-      // A range that is deleted later in this batch takes with it what is put here.
+      // A range that is deleted later in this batch also deletes what is put here.
       if (op.family == kPlain && op.kind == Op::kPut) before[op.key] = op.value;
     }
     leveldb::WriteOptions options;
@@ -196,7 +196,7 @@ class Worker {
     return ProbeAfter(what, db_);
   }
 
-  // Looks at the snapshot that it took before, and takes another.
+  // Checks the snapshot taken earlier, and takes another.
   Status CheckSnapshot() {
     Status status;
     ReadOptions options;

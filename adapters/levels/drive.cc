@@ -13,8 +13,9 @@
 namespace imbrex_levels {
 namespace {
 
-// The open drives of this process, for the exit, in the order in which they were opened: a program opens the one
-// that it was told, and others, or the same again, by their URIs. Never destroyed, as drives may be after it.
+// The open drives of this process, for the exit, in the order of opening. A program may open the
+// drive of IMBREX_URI, and others or the same again by their URIs. Never destroyed, because drives
+// may be used after static destructors.
 struct Living {
   std::mutex mutex;
   std::map<uint64_t, std::weak_ptr<Drive>> drives;  // by their numbers
@@ -26,7 +27,7 @@ Living& TheLiving() {
   return *living;
 }
 
-// Writes what happened to the file named by IMBREX_REPORT, as one JSON object.
+// Writes the counts to the file named by IMBREX_REPORT, as one JSON object.
 void Report(imbrex_drive* drive) {
   const char* path = getenv("IMBREX_REPORT");
   if (path == nullptr) return;
@@ -76,7 +77,7 @@ void Report(imbrex_drive* drive) {
   fclose(out);
 }
 
-// Syncs a drive for a program that does not ask whether that works any more.
+// Syncs a drive for a program that no longer checks the result.
 void LastSync(imbrex_drive* drive) {
   if (imbrex_drive_sync(drive) != IMBREX_STATUS_OK) {
     fprintf(stderr, "imbrex: cannot sync the drive at the end: %s\n", imbrex_last_error());
@@ -84,7 +85,7 @@ void LastSync(imbrex_drive* drive) {
   Report(drive);
 }
 
-// Databases keep file systems in static objects, whose destructors may come too late or never.
+// Databases keep file systems in static objects, whose destructors may run too late or never.
 void AtExit() {
   std::vector<std::shared_ptr<Drive>> drives;
   {
@@ -92,15 +93,15 @@ void AtExit() {
     for (const auto& drive : TheLiving().drives) drives.push_back(drive.second.lock());
   }
   for (const std::shared_ptr<Drive>& drive : drives) {
-    // One that is gone syncs itself. A child has a copy of what its parent had not written; to write it would be to
-    // write it twice.
+    // A closed drive has synced itself. A forked child holds a copy of its parent's unwritten data,
+    // and writing it would write it twice.
     if (drive != nullptr && drive->IsOpeners()) LastSync(drive->get());
   }
 }
 
-// One parameter of a URI into `uri`; false if it is none.
+// Parses one parameter of a URI into `uri`. False if it is not valid.
 bool ParseParameter(const std::string& text, Uri* uri) {
-  // RocksDB takes a text with one '=' for an option and its value, so ':' will do as well.
+  // RocksDB parses a text with one '=' as an option and its value, so ':' is accepted too.
   size_t sign = text.find_first_of("=:");
   if (sign == std::string::npos || sign + 1 == text.size()) return false;
   std::string key = text.substr(0, sign), value = text.substr(sign + 1);
@@ -164,14 +165,14 @@ std::shared_ptr<Drive> Drive::Open(const std::string& text, std::string* error) 
 }
 
 void Drive::SetLevel(const std::string& table, int level) {
-  // Without a CURRENT it is no database's, but a checkpoint's copy: it repeats all levels that there ever were,
-  // of tables that the checkpoint shares with the database.
+  // A directory without a CURRENT is no database but a checkpoint's copy. It repeats all past
+  // levels of tables that the checkpoint shares with the database.
   std::string current = table.substr(0, table.rfind('/') + 1) + "CURRENT";
   imbrex_file_stat stat;
   if (imbrex_stat(drive_, current.c_str(), &stat) != IMBREX_STATUS_OK) return;
   std::string path = table;
   if (!LevelBook::Get().Truth(&path, level)) return;
-  // Whether it is there is the file layer's business: a table may have gone already.
+  // The table may be gone already; the file layer checks that.
   imbrex_set_level(drive_, path.c_str(), static_cast<uint8_t>(level));
 }
 

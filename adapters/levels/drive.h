@@ -1,4 +1,4 @@
-// A drive of this process, found by its URI, synced before the process ends.
+// A drive of this process, found by its URI and synced before the process ends.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,9 @@
 
 namespace imbrex_levels {
 
-// imbrex://DRIVE?layout=NAME, or without the layout. For tests, an emulated drive that loses its power:
-// imbrex://DRIVE?layout=NAME&cut-after=EVENTS&cut-seed=SEED&cache=BYTES, see imbrex_drive_open_for_power_cut().
+// imbrex://DRIVE?layout=NAME, or without the layout. For tests, an emulated drive that loses its
+// power: imbrex://DRIVE?layout=NAME&cut-after=EVENTS&cut-seed=SEED&cache=BYTES, see
+// imbrex_drive_open_for_power_cut().
 struct Uri {
   std::string image;
   std::string layout;
@@ -22,10 +23,10 @@ struct Uri {
 };
 bool ParseUri(const std::string& text, Uri* uri);
 
-// An open drive. Closed with the last file or file system on it.
+// An open drive. Closed together with the last file or file system on it.
 class Drive {
  public:
-  // Null if it cannot be opened; imbrex_last_error() says why, or `error` that the URI is none.
+  // Null if it cannot be opened. imbrex_last_error() says why, or `error` if the URI is invalid.
   static std::shared_ptr<Drive> Open(const std::string& uri, std::string* error);
   ~Drive();
 
@@ -34,10 +35,10 @@ class Drive {
 
   imbrex_drive* get() const { return drive_; }
 
-  // A MANIFEST has said that `table`, which it takes to be beside itself, is of `level`.
+  // A MANIFEST names `table`, which it expects in its own directory, at `level`.
   void SetLevel(const std::string& table, int level);
 
-  // Whether this process opened it, and is no child that was forked since.
+  // Whether this process opened it. False in a child forked since then.
   bool IsOpeners() const;
 
  private:

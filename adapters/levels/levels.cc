@@ -5,7 +5,7 @@
 namespace imbrex_levels {
 
 LevelBook& LevelBook::Get() {
-  // Never destroyed: threads of RocksDB outlive static destructors.
+  // Never destroyed, because threads of RocksDB outlive static destructors.
   static LevelBook* book = new LevelBook();
   return *book;
 }
@@ -51,7 +51,7 @@ void LevelBook::Created(const std::string& path) {
 Knowledge LevelBook::Known(const std::string& path, int guess) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = tables_.find(path);
-  // One that was deleted while it was being written is not kept in mind again.
+  // A table that was deleted while it was being written is not remembered again.
   Table gone;
   Table& table = found == tables_.end() ? gone : found->second;
   bool told = table.expected >= 0;
@@ -64,8 +64,8 @@ bool LevelBook::Truth(std::string* path, int level) {
   auto elsewhere = elsewhere_.find(*path);
   if (elsewhere != elsewhere_.end()) *path = elsewhere->second;
   auto found = tables_.find(*path);
-  // A table from before this process: the file layer knows best what it was told. It is not kept in mind:
-  // where it is, and so when it goes, is not known.
+  // A table from before this process. The file layer knows its level best. It is not remembered,
+  // because its path, and so the moment of its deletion, is not known.
   if (found == tables_.end()) return true;
   Table& table = found->second;
   if (table.level == level) return false;
@@ -84,7 +84,7 @@ bool LevelBook::Truth(std::string* path, int level) {
       if (table.expected < 0) counts_.guessed++;
     }
   }
-  // What the file layer takes it for: what it was placed with, until it is told.
+  // The level for the file layer: the one with which the table was placed, until another is set.
   int told = table.level < 0 ? table.known : table.told;
   table.level = level;
   table.told = level;

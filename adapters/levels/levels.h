@@ -1,12 +1,12 @@
-// Levels: which level a table belongs to, told as early and as exactly as a database lets anyone know.
+// Levels: which level a table belongs to, as early and as exactly as a database reveals it.
 //
 //   word        the database said so before it created the table            exact
-//   guess       a hint on the open file                                      wrong now and then
-//   manifest    every record appended to the MANIFEST                        the truth, afterwards
+//   guess       a hint on the open file                                      sometimes wrong
+//   manifest    every record appended to the MANIFEST                        exact, but afterwards
 //
-// A table is placed when it is synced or closed, and a long one in pieces while it is written: what is known at
-// its first append is in time for all of it. What was known is kept beside what the MANIFEST says later, and
-// counted.
+// A table is placed when it is synced or closed, and a long one in pieces while it is written. A
+// level known at the first append is therefore early enough for the whole table. The level known
+// then is compared with the MANIFEST's later record, and counted.
 #pragma once
 
 #include <cstdint>
@@ -28,38 +28,41 @@ struct Counts {
 
 struct Knowledge {
   int level = -1;           // -1: nothing is known
-  // It must be written before anything can go: by the database's word; where it gave none, a level below the
-  // youngest says so.
+  // It must be written before anything can be deleted: by the database's word or, without one,
+  // because its level is below the youngest.
   bool needed = false;
 };
 
-// One for a process, because listeners and file systems do not know each other. Thread-safe.
+// One per process, because listeners and file systems do not know each other. Thread-safe.
 class LevelBook {
  public:
   static LevelBook& Get();
 
-  // The database's word about a file that is about to be created: its level, -1 if the database does not know it,
-  // and whether it must be written before anything can go, as what a compaction writes and what an opening flushes.
-  // `called` is where a MANIFEST's reader looks for it, if that is elsewhere: beside the MANIFEST, while the table
-  // is in one of `db_paths`.
+  // The database's word about a file that it is about to create: its level, or -1 if the database
+  // does not know it, and whether it must be written before anything can be deleted. That is true
+  // of the output of compactions and of flushes during opening. `called` is the path at which a
+  // MANIFEST's reader looks for the table, if that differs: in the MANIFEST's directory, while the
+  // table is in one of `db_paths`.
   void Expect(const std::string& path, int level, bool needed, const std::string& called = "");
-  // The same, that its level is decided only after it is written; the youngest is a good place for it.
+  // The same for a table whose level is decided only after it is written. The youngest level is a
+  // good place for it.
   void ExpectFlush(const std::string& path, bool needed);
-  // Whether the database has said that the file must be written before anything can go.
+  // Whether the database has said that the file must be written before anything can be deleted.
   bool Needed(const std::string& path) const;
-  // A table is created at `path`: whatever had this name is forgotten, but not the word about it.
+  // A table is created at `path`. Everything known about an earlier file of this name is dropped,
+  // except the word about the new one.
   void Created(const std::string& path);
-  // What is known of the table; `guess` is the level that a hint says, or -1. Called once more when the
+  // What is known about the table. `guess` is the level from a hint, or -1. Called again when the
   // table's last piece is placed: the last answer counts.
   Knowledge Known(const std::string& path, int guess);
-  // A MANIFEST says that the table is of this level. Whether the file layer should be told, and of which
-  // path: `*path` becomes where the table is.
+  // A MANIFEST says that the table has this level. Returns whether the file layer should be
+  // informed. Sets `*path` to the table's path.
   bool Truth(std::string* path, int level);
   void Deleted(const std::string& path);
   void Renamed(const std::string& from, const std::string& to);
 
   Counts counts() const;
-  // How many tables are kept in mind: none that is gone.
+  // The number of tables that are remembered. Deleted ones are not among them.
   size_t size() const;
 
  private:

@@ -33,7 +33,7 @@ enum Tag : uint32_t {
 constexpr uint32_t kTagSafeIgnoreMask = 1 << 13;
 constexpr uint32_t kCustomTerminate = 1;
 
-// Reads from a record; once something does not fit, everything after it is zero and `ok` is false.
+// Reads from a record. After a read that does not fit, everything is zero and `ok` is false.
 struct Cursor {
   const char* at;
   const char* end;

@@ -2,8 +2,9 @@
 //
 //   bytes appended -> blocks of 32 KiB -> fragments -> records -> version edits -> AddFile(number, level)
 //
-// Format: log_format.h and version_edit.h of RocksDB 7.8, of which LevelDB 1.23's is a part. What is not understood is skipped, up to the
-// next record: this reader informs placement, it recovers nothing.
+// Format: log_format.h and version_edit.h of RocksDB 7.8, of which LevelDB 1.23's is a subset.
+// Unknown content is skipped up to the next record: this reader informs placement and recovers
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ class ManifestReader {
  public:
   using Found = std::function<void(uint64_t number, int level)>;
 
-  // Of a file that has `len` bytes, whole records: where a block begins follows from that.
+  // For a file that already has `len` bytes of whole records; block boundaries follow from that.
   ManifestReader(Found found, uint64_t len);
 
   // The next bytes of the file.

@@ -1,6 +1,6 @@
-// What RocksDB does with a database of a name besides opening it for writing: each of these functions takes
-// the environment from its options, and the default one would be the host's, where a database of that name
-// may be another's.
+// RocksDB's functions on a database's name, other than opening it for writing. Each takes the
+// environment from its options. The default one would be the host's, where a database of the same
+// name may belong to another user.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 using ROCKSDB_NAMESPACE::Status;
 
-// Calls what stands behind `ours`.
+// Calls RocksDB's function that `ours` replaces.
 template <typename... Parameters, typename... Arguments>
 Status Call(Status (*ours)(Parameters...), const Arguments&... arguments) {
   auto* real = Next(ours);

@@ -1,11 +1,15 @@
-// A program that knows nothing of drives: it writes to a RocksDB database until it is killed, and checks
-// what it finds. Run by `cargo xtask adapters` on a drive, where a process that dies is a power cut.
+// A program without any knowledge of drives: it writes to a RocksDB database until it is killed,
+// and checks what it finds. `cargo xtask adapters` runs it on a drive, where the death of a process
+// is a power cut.
 //
-//   crash_program DB SEED OPS KILL_AFTER_MS     prints "synced N" once write N is acknowledged as synced
-//   crash_program DB SEED verify SYNCED          all of a prefix of the writes, and at least up to SYNCED
-//   crash_program DB SEED mark TEXT              writes TEXT and more behind it, all synced, and dies
+//   crash_program DB SEED OPS KILL_AFTER_MS     prints "synced N" once write N is acknowledged as
+//   synced
+//   crash_program DB SEED verify SYNCED          checks for a prefix of the writes, at least up to
+//   SYNCED
+//   crash_program DB SEED mark TEXT              writes TEXT and more behind it, all synced, and
+//   dies
 //
-// Write I changes some keys, and the key "at", in one batch; what each write does follows from SEED and I.
+// Write I changes some keys, and the key "at", in one batch. SEED and I determine each write.
 
 #include <signal.h>
 #include <unistd.h>
@@ -150,7 +154,7 @@ int Mark(const char* path, const char* text) {
   std::unique_ptr<DB> db = Open(path);
   rocksdb::WriteOptions options;
   options.sync = true;
-  // What is short lies in the catalog.
+  // Short files are in the catalog.
   for (int i = 0; i < 8; i++) Need(db->Put(options, "before", std::string(5000, 'a')), "put");
   Need(db->Put(options, "marked", text), "put");
   for (int i = 0; i < 8; i++) Need(db->Put(options, "behind", std::string(5000, 'b')), "put");

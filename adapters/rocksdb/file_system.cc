@@ -143,7 +143,7 @@ IOStatus ImbrexFileSystem::Truncate(const std::string& path, size_t size, const 
 }
 
 IOStatus ImbrexFileSystem::CreateDir(const std::string& path, const IOOptions&, IODebugContext*) {
-  // A checkpoint goes into a directory that its program made on the host, and not here.
+  // A checkpoint's program made its directory on the host, so it does not exist here.
   const std::string whole = Normal(path);
   const std::string parent = whole.substr(0, whole.rfind('/'));
   if (!parent.empty()) {
@@ -206,7 +206,7 @@ IOStatus ImbrexFileSystem::AreFilesSame(const std::string& one, const std::strin
     if (!status.ok()) return status;
   }
   if (stats[0].is_dir || stats[1].is_dir) {
-    // RocksDB compares paths itself then; a directory has but one.
+    // RocksDB then compares paths itself, and a directory has only one.
     return IOStatus::NotSupported("AreFilesSame", "directories");
   }
   std::string ids[2];

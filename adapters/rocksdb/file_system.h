@@ -1,7 +1,7 @@
 // RocksDB's FileSystem on a drive: imbrex://DRIVE?layout=NAME.
 //
-// Paths of the drive are its own; what RocksDB asks of "/tmp/db" lies in the drive's "/tmp/db", and
-// directories above a database are made as they are needed, because a new drive has none.
+// The drive has its own paths: RocksDB's "/tmp/db" is the drive's "/tmp/db". Directories above a
+// database are created as needed, because a new drive has none.
 #pragma once
 
 #include <memory>

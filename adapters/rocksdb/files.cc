@@ -13,7 +13,7 @@ bool EndsWith(const std::string& text, const char* end) {
 
 const uint8_t* Bytes(const Slice& data) { return reinterpret_cast<const uint8_t*>(data.data()); }
 
-// What RocksDB's hints say of a table's level: medium for the youngest, then longer ones.
+// What RocksDB's hints say about a table's level: medium for the youngest, then longer ones.
 // Source: ColumnFamilyData::CalculateSSTWriteHint; a flush runs at high priority.
 int GuessLevel(Env::WriteLifeTimeHint hint, Env::IOPriority priority) {
   switch (hint) {
@@ -55,14 +55,15 @@ IOStatus Translate(imbrex_status status, const std::string& path) {
 
 FileClass ClassOf(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
-  // A backup's copy before it is whole, and what is deleted slowly: as what they are copies or leftovers of.
+  // A backup's copy before it is complete, and files that are deleted slowly, count as the kind of
+  // the original.
   for (const char* end : {".tmp", ".trash"}) {
     if (EndsWith(name, end)) name.resize(name.size() - strlen(end));
   }
   if (EndsWith(name, ".sst") || EndsWith(name, ".blob")) return FileClass::kTable;
   if (EndsWith(name, ".log")) return FileClass::kWal;
   if (name.compare(0, 9, "MANIFEST-") == 0) return FileClass::kManifest;
-  // In a `db_log_dir` with the database's path before it.
+  // In a `db_log_dir`, after the database's path.
   if (name == "LOG" || EndsWith(name, "_LOG") || name.compare(0, 8, "LOG.old.") == 0 ||
       name.find("_LOG.old.") != std::string::npos) {
     return FileClass::kInfoLog;
@@ -82,7 +83,7 @@ imbrex_hints HintsOf(FileClass file_class) {
       hints.kind = IMBREX_KIND_TABLE;
       break;
     case FileClass::kManifest:
-      // Without it nothing can be deleted.
+      // Nothing can be deleted without it.
       hints.may_use_reserve = 1;
       hints.kind = IMBREX_KIND_LOG;
       break;
@@ -112,7 +113,7 @@ IOStatus ReaderHandle::Open(const std::shared_ptr<Drive>& drive, const std::stri
 
 IOStatus ReaderHandle::Read(uint64_t offset, size_t n, Slice* result, char* scratch) const {
   if (scratch == nullptr && n > 0) {
-    // Plain and cuckoo tables read by mmap alone, and would follow a null pointer.
+    // Plain and cuckoo tables read only through mmap, and would follow a null pointer.
     return IOStatus::NotSupported(path_, "a read without a buffer: files of a drive cannot be mapped");
   }
   size_t got = 0;
@@ -133,8 +134,8 @@ size_t ReaderHandle::UniqueId(char* id, size_t max_size) const {
 
 namespace {
 
-// A damaged log is more than the torn end that RocksDB takes corruption for: it would open without the
-// synced writes behind it. An error of the device it does not pass over.
+// Damage in a log is more than the torn end for which RocksDB would take a corruption status: it
+// would open without the synced writes behind it. It does not ignore a device error.
 IOStatus NoTornEnd(IOStatus status) {
   return status.IsCorruption() ? IOStatus::IOError(status.ToString()) : status;
 }

@@ -1,5 +1,5 @@
-// RocksDB's open files over readers and writers of the C API. They translate and hold no state but what
-// a call needs.
+// RocksDB's open files over readers and writers of the C API. They translate, and hold only the
+// state that a call needs.
 #pragma once
 
 #include <memory>
@@ -31,15 +31,15 @@ using imbrex_levels::LevelBook;
 using imbrex_levels::ManifestReader;
 using imbrex_levels::Normal;
 
-// What became of a call on the file `path`, in RocksDB's words.
+// The status of a call on the file `path`, for RocksDB.
 IOStatus Translate(imbrex_status status, const std::string& path);
 
-// What a file's name says it is.
+// The kind of file, from its name.
 enum class FileClass { kTable, kWal, kManifest, kInfoLog, kMetadata, kOther };
 FileClass ClassOf(const std::string& path);
 imbrex_hints HintsOf(FileClass file_class);
 
-// An open reader that gives itself back.
+// An open reader that closes itself.
 class ReaderHandle {
  public:
   static IOStatus Open(const std::shared_ptr<Drive>& drive, const std::string& path,
@@ -92,7 +92,7 @@ class RandomAccessFile : public FSRandomAccessFile {
 
 class WritableFile : public FSWritableFile {
  public:
-  // `writer` is open; `path` is normal.
+  // `writer` is open; `path` is normalised.
   WritableFile(std::shared_ptr<Drive> drive, std::string path, imbrex_writer* writer);
   ~WritableFile() override;
 
@@ -108,7 +108,7 @@ class WritableFile : public FSWritableFile {
     return PositionedAppend(data, offset, options, dbg);
   }
   IOStatus Truncate(uint64_t size, const IOOptions&, IODebugContext*) override;
-  // What is appended is readable at once; nothing but a sync makes it durable.
+  // Appended data is readable at once. Only a sync makes it durable.
   IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
   IOStatus RangeSync(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
     return IOStatus::OK();
@@ -120,9 +120,10 @@ class WritableFile : public FSWritableFile {
   IOStatus InvalidateCache(size_t, size_t) override { return IOStatus::OK(); }
 
  private:
-  // Tells the file layer what is known of the table's level, just before its last piece is placed.
+  // Passes the table's level, as far as it is known, to the file layer, just before its last piece
+  // is placed.
   void TellLevel();
-  // The same before the first append: a long table is placed in pieces while it is written.
+  // The same before the first append, because a long table is placed in pieces while it is written.
   void TellLevelOnce();
   void MindManifest(const Slice& data);
 

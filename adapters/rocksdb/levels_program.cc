@@ -1,9 +1,11 @@
-// A program that knows nothing of drives: tables whose level a drive may come to know wrongly. Run by
-// `cargo xtask adapters`, which compares what it says with what the drive holds.
+// A program without any knowledge of drives: it makes tables whose level a drive may record
+// wrongly. `cargo xtask adapters` runs it and compares its output with the drive.
 //
-//   levels_program DB long      compacts to one table that is longer than a piece of a file: "level N"
+//   levels_program DB long      compacts to one table that is longer than a piece of a file: "level
+//   N"
 //   levels_program DB shared    moves a table while a checkpoint's MANIFEST is copied: "level N"
-//   levels_program DB back      moves a table, and back to the level that it was placed with: "level N"
+//   levels_program DB back      moves a table, and back to the level with which it was placed:
+//   "level N"
 
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +45,8 @@ std::unique_ptr<DB> Open(const std::string& path) {
   return std::unique_ptr<DB>(db);
 }
 
-// Flushes a table of `count` values of `len_bytes`; two overlap if they are of the same `count`.
+// Flushes a table of `count` values of `len_bytes`. Two tables overlap if they have the same
+// `count`.
 void PutTable(DB* db, int table, int count, size_t len_bytes) {
   std::mt19937_64 random(table);
   rocksdb::WriteOptions options;
@@ -68,7 +71,7 @@ void CopyUpTo(Env* env, const std::string& from, const std::string& to, uint64_t
   Need(out->Close(), "close a MANIFEST");
 }
 
-// The one table of the database.
+// The only table of the database.
 rocksdb::LiveFileMetaData Table(DB* db) {
   std::vector<rocksdb::LiveFileMetaData> tables;
   db->GetLiveFilesMetaData(&tables);
@@ -85,7 +88,7 @@ int Long(const std::string& path) {
   return 0;
 }
 
-// Moves the one table of the database to another level as it is.
+// Moves the only table of the database to another level without rewriting it.
 void Move(DB* db, int level) {
   rocksdb::CompactRangeOptions options;
   options.change_level = true;
@@ -93,7 +96,7 @@ void Move(DB* db, int level) {
   const std::string before = Table(db).name;
   Need(db->CompactRange(options, nullptr, nullptr), "move");
   if (Table(db).name == before && Table(db).level == level) return;
-  fprintf(stderr, "it was written anew, or is of level %d\n", Table(db).level);
+  fprintf(stderr, "it was rewritten, or has level %d\n", Table(db).level);
   exit(1);
 }
 
@@ -107,8 +110,8 @@ int Back(const std::string& path) {
   return 0;
 }
 
-// As RocksDB makes a checkpoint: what belongs to it is asked for, then linked or copied. Meanwhile the
-// database goes on.
+// Makes a checkpoint like RocksDB: lists its files, then links or copies them. Meanwhile the
+// database continues.
 int Shared(const std::string& path) {
   std::unique_ptr<DB> db = Open(path);
   PutTable(db.get(), 0, 100, 1000);

@@ -1,9 +1,11 @@
-// A program that knows nothing of drives: it loads pairs of 1 KB into a RocksDB database, every key once in
-// random order, and reads and overwrites them as YCSB's scrambled Zipfian chooses. Run by
-// `cargo xtask databases mixes` on a drive.
+// A program without any knowledge of drives: it loads pairs of 1 KB into a RocksDB database, every
+// key once in random order. It then reads and overwrites them as YCSB's scrambled Zipfian chooses.
+// `cargo xtask databases mixes` runs it on a drive.
 //
-//   mixes_program DB OPTIONS load COUNT                           COUNT pairs into a new database
-//   mixes_program DB OPTIONS mix COUNT OPERATIONS PERCENT SEED    of so many operations that percentage reads
+//   mixes_program DB OPTIONS load COUNT                           puts COUNT pairs into a new
+//   database
+//   mixes_program DB OPTIONS mix COUNT OPERATIONS PERCENT SEED    runs OPERATIONS operations,
+//   PERCENT of them reads
 //
 // OPTIONS are RocksDB's own, as a string. A read that does not find its pair ends the program.
 
@@ -31,8 +33,8 @@ void Need(const rocksdb::Status& status, const char* what) {
   exit(1);
 }
 
-// Numbers below `count`, the few often. After Gray et al., "Quickly generating billion-record synthetic
-// databases", as YCSB draws them; the caller scatters the ranks.
+// Numbers below `count`, a few of them often. After Gray et al., "Quickly generating billion-record
+// synthetic databases", as YCSB draws them. The caller scatters the ranks.
 class Zipfian {
  public:
   explicit Zipfian(uint64_t count) : count_(count), zeta_(Zeta(count)) {

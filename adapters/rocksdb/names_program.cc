@@ -1,17 +1,21 @@
-// A program that knows nothing of drives: all that RocksDB does with a database of a name, with the default
-// environment. Run by `cargo xtask adapters`, where a directory of the host has the same name.
+// A program without any knowledge of drives: it calls every function of RocksDB on a database's
+// name, with the default environment. `cargo xtask adapters` runs it, with a directory of the same
+// name on the host.
 //
 //   names_program DB          opens, lists, reads, repairs, destroys a database: "all on the drive"
-//   names_program DB null     the same with no environment at all
-//   names_program DB paths    with its tables in directories of their own: loads it and destroys it
+//   names_program DB null     the same with a null environment
+//   names_program DB paths    with its tables in separate directories: loads it and destroys it
 //
-// And one that knows of its drive, by the URI in IMBREX_URI:
+// These commands know their drive, by the URI in IMBREX_URI:
 //
-//   names_program DB again    opens a database, then the drive once more, which it gives back; writes to the database,
+//   names_program DB again    opens a database, then the drive a second time, and closes that;
+//   writes to the database,
 //                             syncs nothing and ends: "written"
-//   names_program DB crowded  fills the drive's catalog with directories, and opens, compacts, empties and destroys a
+//   names_program DB crowded  fills the drive's catalog with directories, and opens, compacts,
+//   empties and destroys a
 //                             database there: "opened, emptied and destroyed"
-//   names_program FILE lost   writes a file to a drive that has lost its power when it is closed: "written"
+//   names_program FILE lost   writes a file to a drive that has lost its power when it is closed:
+//   "written"
 
 #include <algorithm>
 #include <cstdio>
@@ -42,7 +46,7 @@ void Need(const Status& status, const char* what) {
   exit(1);
 }
 
-// Gives back what was opened, which must hold `key`.
+// Closes what was opened, after a check that it holds `key`.
 void Expect(const char* key, DB* db, const std::vector<ColumnFamilyHandle*>& handles) {
   std::string value;
   Need(db->Get(rocksdb::ReadOptions(), key, &value), key);
@@ -63,7 +67,7 @@ int AllWays(const std::string& path, rocksdb::Env* env) {
   Need(db->Put(rocksdb::WriteOptions(), fruit, "apple", "green"), "put");
   Need(db->Flush(rocksdb::FlushOptions(), {db->DefaultColumnFamily(), fruit}), "flush");
 
-  // In a directory that is not there: programs make it on the host.
+  // In a directory that does not exist on the drive: programs create it on the host.
   const std::string copy = path + "-copies/of/today";
   rocksdb::Checkpoint* checkpoint = nullptr;
   Need(rocksdb::Checkpoint::Create(db, &checkpoint), "prepare a checkpoint");
@@ -133,7 +137,7 @@ int Paths(const std::string& path) {
   return 0;
 }
 
-// The drive that this program was told, opened by its URI with `more` of it.
+// This program's drive, opened by its URI with `more` appended.
 std::shared_ptr<rocksdb::Env> Told(const std::string& more) {
   const char* uri = getenv("IMBREX_URI");
   if (uri == nullptr) {
@@ -144,7 +148,7 @@ std::shared_ptr<rocksdb::Env> Told(const std::string& more) {
   std::shared_ptr<rocksdb::Env> guard;
   std::string whole = uri;
   if (!more.empty()) whole += (strchr(uri, '?') == nullptr ? "?" : "&") + more;
-  // A text with one '=' is an option and its value to RocksDB.
+  // To RocksDB a text with one '=' is an option and its value.
   std::replace(whole.begin(), whole.end(), '=', ':');
   Need(rocksdb::Env::CreateFromUri(rocksdb::ConfigOptions(), "", whole, &env, &guard), "open the drive");
   return guard;
@@ -161,7 +165,7 @@ int Again(const std::string& path) {
   return 0;  // As many programs do it: the database is not closed.
 }
 
-// With `apart` long values lie in files of their own, and the info log in a directory of its own.
+// With `apart`, long values are in separate files, and the info log in a separate directory.
 Options CrowdedOptions(const std::string& path, bool apart) {
   Options options;
   options.create_if_missing = true;
@@ -175,7 +179,7 @@ Options CrowdedOptions(const std::string& path, bool apart) {
   return options;
 }
 
-// Makes a database of some tables, with something in its log.
+// Makes a database of some tables, with data in its log.
 void Prepare(const std::string& path, const Options& options) {
   DB* db = nullptr;
   Need(DB::Open(options, path, &db), "open");
@@ -199,7 +203,7 @@ struct Crowd {
     return "/crowd/" + std::to_string(i) + std::string(240, 'n');
   }
 
-  // As many as there is room for.
+  // As many as fit.
   void Fill() {
     Status made;
     while ((made = env->CreateDir(Directory(count))).ok()) count++;
@@ -213,7 +217,7 @@ struct Crowd {
   }
 };
 
-// Opens it and compacts it, by the tables' names and as a whole; new tables are refused.
+// Opens the database and compacts it, by the tables' names and as a whole. New tables are refused.
 void UseCrowded(const std::string& path, const Options& options, Crowd* crowd) {
   DB* db = nullptr;
   Need(DB::Open(options, path, &db), "open in a crowded catalog");
@@ -226,7 +230,7 @@ void UseCrowded(const std::string& path, const Options& options, Crowd* crowd) {
   all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
   Need(db->CompactRange(all, nullptr, nullptr), "compact in a crowded catalog");
   Need(db->Put(rocksdb::WriteOptions(), "more", "in the log"), "put");
-  // There is room again where the tables were that are one now.
+  // There is room again, because several tables have become one.
   crowd->Fill();
   Status flushed = db->Flush(rocksdb::FlushOptions());
   if (!flushed.IsNoSpace()) {

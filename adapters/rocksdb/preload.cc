@@ -1,6 +1,6 @@
-// What makes an unmodified program use a drive: preloaded, this library registers the file system, and
-// stands in front of DBImpl::Open to listen to which level each table is written for, and to put the
-// databases of programs that know no URIs on the drive.
+// Makes an unmodified program use a drive. This preloaded library registers the file system. It
+// also replaces DBImpl::Open, to learn for which level each table is written, and to put the
+// databases of programs without URIs on the drive.
 
 #include "preload.h"
 
@@ -30,8 +30,9 @@ using ROCKSDB_NAMESPACE::ObjectLibrary;
 using ROCKSDB_NAMESPACE::TableFileCreationBriefInfo;
 using ROCKSDB_NAMESPACE::TableFileCreationReason;
 
-// A compaction says where its output goes before it creates any; subcompactions share its number. What compactions
-// write, and what is flushed from the logs of an opening, must be written before anything can be deleted.
+// A compaction announces where its output goes before it creates any; subcompactions share its
+// number. The output of compactions, and flushes from the logs of an opening, must be written
+// before anything can be deleted.
 class LevelListener : public EventListener {
  public:
   void OnCompactionBegin(DB* db, const CompactionJobInfo& info) override {
@@ -53,7 +54,7 @@ class LevelListener : public EventListener {
     LevelBook::Get().Expect(path, LevelOf(info, compaction), compaction || recovery, called);
   }
 
-  // Of the level of the table that it belongs to. No MANIFEST tells its level later.
+  // It has the level of the table to which it belongs. No MANIFEST names its level later.
   void OnBlobFileCreationStarted(const BlobFileCreationBriefInfo& info) override {
     const bool compaction = info.reason == BlobFileCreationReason::kCompaction;
     const bool recovery = info.reason == BlobFileCreationReason::kRecovery;
@@ -62,7 +63,7 @@ class LevelListener : public EventListener {
   }
 
  private:
-  // -1 where a job has not said where its output goes: CompactFiles() does not.
+  // -1 if a job has not announced where its output goes, as CompactFiles() does not.
   int LevelOf(const FileCreationBriefInfo& info, bool compaction) {
     if (!compaction) return 0;
     std::lock_guard<std::mutex> lock(mutex_);
@@ -74,7 +75,7 @@ class LevelListener : public EventListener {
   std::map<std::pair<std::string, int>, int> jobs_;
 };
 
-// Registering needs no drive and opens none: that waits for a URI.
+// Registration opens no drive: that waits for a URI.
 int Register() {
   const auto pattern = ObjectLibrary::PatternEntry("imbrex", false).AddSeparator("://", false);
   ObjectLibrary::Default()->AddFactory<FileSystem>(
@@ -82,7 +83,8 @@ int Register() {
         IOStatus status = OpenFileSystem(uri, guard);
         if (!status.ok()) {
           *error = status.ToString();
-          // Debian's tools go on without a file system and crash without a word: say it for them.
+          // Debian's tools continue without a file system and crash silently, so print the error
+          // for them.
           fprintf(stderr, "imbrex: %s\n", status.ToString().c_str());
           if (getenv("IMBREX_RUN") != nullptr) exit(4);
         }
@@ -112,11 +114,11 @@ ROCKSDB_NAMESPACE::Env* ToldEnv() {
   return env;
 }
 
-// What a database opened by this program for writing shall be opened with instead of `asked`.
+// The options with which this program opens a database for writing, instead of `asked`.
 ROCKSDB_NAMESPACE::DBOptions Hooked(const ROCKSDB_NAMESPACE::DBOptions& asked) {
   ROCKSDB_NAMESPACE::DBOptions options = OnDrive(asked);
   options.listeners.push_back(std::make_shared<LevelListener>());
-  // RocksDB leaves reading ahead to the kernel, which a drive without a page cache has not.
+  // RocksDB relies on the kernel for read-ahead, but a drive has no page cache.
   if (options.compaction_readahead_size == 0) options.compaction_readahead_size = 2 << 20;
   return options;
 }
@@ -125,8 +127,8 @@ ROCKSDB_NAMESPACE::DBOptions Hooked(const ROCKSDB_NAMESPACE::DBOptions& asked) {
 
 namespace ROCKSDB_NAMESPACE {
 
-// RocksDB's own class, of which this program needs one function: the one all ways to open a database
-// for writing lead to.
+// RocksDB's own class. Only one function of it is needed here, to which all ways of opening a
+// database for writing lead.
 class DBImpl {
  public:
   static Status Open(const DBOptions& db_options, const std::string& name,

@@ -1,4 +1,4 @@
-// What a program's own calls to RocksDB become once the adapter is preloaded.
+// Replacements for a program's own calls to RocksDB once the adapter is preloaded.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,11 +10,12 @@
 
 namespace imbrex_rocksdb {
 
-// The environment of IMBREX_URI, which `imbrex run` sets for programs that cannot be told otherwise; null
+// The environment of IMBREX_URI, which `imbrex run` sets for programs that take no URI. Null
 // without it.
 ROCKSDB_NAMESPACE::Env* ToldEnv();
 
-// `asked`, DBOptions or Options, on the drive if it is for the default environment; a null one stands for it.
+// `asked`, DBOptions or Options, changed to the drive if its environment is the default one or
+// null.
 template <typename Options>
 Options OnDrive(const Options& asked) {
   Options options = asked;
@@ -22,7 +23,8 @@ Options OnDrive(const Options& asked) {
   if (!is_default || ToldEnv() == nullptr) return options;
   options.env = ToldEnv();
   if (asked.sst_file_manager != nullptr) {
-    // The program's own deletes on the host, where files of the same names may be somebody's.
+    // The program's own deletes on the host, where files of the same names may belong to another
+    // user.
     options.sst_file_manager.reset(ROCKSDB_NAMESPACE::NewSstFileManager(
         ToldEnv(), nullptr, "", asked.sst_file_manager->GetDeleteRateBytesPerSecond(), true,
         nullptr, asked.sst_file_manager->GetMaxTrashDBRatio()));
@@ -30,7 +32,7 @@ Options OnDrive(const Options& asked) {
   return options;
 }
 
-// RocksDB's own function, which `ours` stands before; null if there is none.
+// RocksDB's own function that `ours` replaces. Null if there is none.
 template <typename Function>
 Function* Next(Function* ours) {
   Dl_info self;

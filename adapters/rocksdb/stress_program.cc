@@ -1,13 +1,16 @@
-// A program that knows nothing of drives: threads write to a RocksDB database, read back what they wrote
-// and keep it busy, until the process is killed or the database fails; the next run judges what is
-// there. Run by `cargo xtask stress`, on a drive.
+// A program without any knowledge of drives: threads write to a RocksDB database, read back what
+// they wrote and keep it busy, until the process is killed or the database fails. The next run
+// checks what is there. `cargo xtask stress` runs it on a drive.
 //
-//   stress_program DB DIR SEED BATCHES     BATCHES of all threads together, then it closes the database
+//   stress_program DB DIR SEED BATCHES     runs BATCHES batches over all threads, then closes the
+//   database
 //
-// DIR, on the host, holds what is expected; a file "whole" in it says that the last run closed the database
-// and nothing failed. The options follow from SEED and from how much is there. Says "at N" after N batches.
-// Ends with 0 when it closed the database, 1 when that is wrong, 3 when the database fails. Without BATCHES a
-// database on a drive too full to open it is opened to be read alone, and judged; that ends with 3 as well.
+// DIR, on the host, holds what is expected. A file "whole" in it says that the last run closed the
+// database without a failure. The options follow from SEED and from how much is there. Prints "at
+// N" after N batches.
+// Exits with 0 after closing the database, 1 if it is wrong, 3 if it fails. Without BATCHES, a
+// database on a drive too full to open it is opened read-only and checked; that exits with 3 as
+// well.
 
 #include <unistd.h>
 
@@ -34,8 +37,8 @@ using rocksdb::DB;
 using rocksdb::ReadOptions;
 using rocksdb::Status;
 
-// After a wrong answer: it is one only if the drive can still be written. RocksDB before 8.7 skips, in a
-// scan, a table whose first block cannot be read.
+// After a wrong answer: it counts only if the drive can still be written. A scan in RocksDB before
+// 8.7 skips a table whose first block cannot be read.
 Status ProbeAfter(const std::string& wrong, DB* db) {
   rocksdb::WriteOptions options;
   options.sync = true;
@@ -45,7 +48,7 @@ Status ProbeAfter(const std::string& wrong, DB* db) {
   return status;
 }
 
-// What all threads share.
+// State that all threads share.
 struct Run {
   Store store;
   std::string path;
@@ -57,7 +60,7 @@ struct Run {
   std::atomic<bool> is_over{false};
 };
 
-// One thread: its range, its journal, what it expects.
+// One thread: its range, its journal, its expected keys.
 class Worker {
  public:
   Worker(Run* run, int thread, ThreadState* state, Journal* journal)
@@ -151,7 +154,7 @@ class Worker {
     return ProbeAfter(what, db_);
   }
 
-  // Looks at the snapshot that it took before, and takes another.
+  // Checks the snapshot taken earlier, and takes another.
   Status CheckSnapshot() {
     Status status;
     ReadOptions options;
@@ -192,7 +195,7 @@ class Worker {
     return status;
   }
 
-  // A copy of the database holds all that this thread wrote.
+  // Checks that a copy of the database holds everything that this thread wrote.
   Status CheckCopy(const std::string& dir) {
     Store copy;
     Status status = OpenCopy(dir, run_->seed, run_->opening, db_->GetEnv(), &copy);
@@ -249,7 +252,7 @@ Status JudgeAll(const Store& store, bool is_whole, bool only_reads, Expectation*
   }
   std::string reason = expectation->Judge(found, is_whole);
   if (reason.empty()) return Status::OK();
-  // A drive that is full has its power, and takes no write to show it.
+  // A full drive has its power, but takes no write that would show it.
   if (only_reads) Wrong(reason);
   return ProbeAfter(reason, store.db);
 }

@@ -14,7 +14,7 @@ using rocksdb::Status;
 
 rocksdb::ColumnFamilyOptions FamilyOptions(Random* seed, Random* run, int family) {
   rocksdb::ColumnFamilyOptions options;
-  // These must not change from one opening to the next.
+  // These options must not change between openings.
   bool is_universal = seed->OneIn(3);
   options.compaction_style =
       is_universal ? rocksdb::kCompactionStyleUniversal : rocksdb::kCompactionStyleLevel;

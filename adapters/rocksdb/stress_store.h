@@ -1,5 +1,5 @@
-// The database of a stress run: its options, which vary with the seed and from one opening to the next,
-// and how it is read.
+// The database of a stress run: its options, which vary with the seed and with each opening, and
+// how to read it.
 #pragma once
 
 #include <string>
@@ -21,18 +21,18 @@ struct Store {
   }
 };
 
-// Opens the database at `path` for its opening number `opening`; the same only to read, which writes nothing;
-// a copy of it, in `env`, only to read.
+// Opens the database at `path` for opening number `opening`; the same read-only, which writes
+// nothing; a copy of it, in `env`, read-only.
 rocksdb::Status Open(const std::string& path, uint64_t seed, uint64_t opening, Store* store);
 rocksdb::Status OpenToRead(const std::string& path, uint64_t seed, uint64_t opening, Store* store);
 rocksdb::Status OpenCopy(const std::string& path, uint64_t seed, uint64_t opening,
                          rocksdb::Env* env, Store* store);
 
-// Everything of a thread in one column family, from the front or from behind.
+// Reads all keys of a thread in one column family, forwards or backwards.
 rocksdb::Status Scan(const Store& store, int family, int thread, rocksdb::ReadOptions options,
                      bool backwards, Table* table);
 
-// Removes a directory and the files in it, as far as they are there.
+// Removes a directory and its files, if they exist.
 void RemoveDir(rocksdb::Env* env, const std::string& dir);
 
 }  // namespace stress

@@ -13,7 +13,7 @@
 namespace stress {
 namespace {
 
-// A run that takes longer between two signs of life hangs.
+// A run that is silent for longer than this hangs.
 constexpr unsigned kPatience_s = 300;
 
 constexpr uint64_t kMagic = 0x3165736162;  // "base1"
@@ -245,8 +245,8 @@ std::string Expectation::Judge(const std::array<std::array<Table, kFamilies>, kT
   return Together(bases);
 }
 
-// Whether the threads' writes fit together: the log is one order, of which a crash leaves a prefix. So
-// where a write is there, and where one is durable, all that was acknowledged before it began is.
+// Whether the threads' writes fit together. The log is one order, of which a crash leaves a prefix.
+// If a write exists or is durable, then every write acknowledged before it began exists.
 std::string Expectation::Together(const std::array<uint64_t, kThreads>& bases) const {
   uint64_t durable = 0, seen = 0;
   for (int thread = 0; thread < kThreads; thread++) {
