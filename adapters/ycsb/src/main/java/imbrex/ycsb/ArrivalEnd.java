@@ -1,6 +1,6 @@
 package imbrex.ycsb;
 
-/** When a series ends: after so many operations, or before the first at or after a time. */
+/** When a series ends: after a number of operations, or before the first one at or after a time. */
 record ArrivalEnd(Unit unit, long value) {
   enum Unit {
     OPERATIONS,

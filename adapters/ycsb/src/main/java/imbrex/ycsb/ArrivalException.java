@@ -1,6 +1,6 @@
 package imbrex.ycsb;
 
-/** A property, a rate or a file that gives no series; the message says what would. */
+/** A property, a rate or a file that defines no series. The message says what is expected. */
 final class ArrivalException extends Exception {
   private static final long serialVersionUID = 1L;
 

@@ -5,10 +5,10 @@ import java.util.Properties;
 import java.util.regex.Pattern;
 
 /**
- * How arrivals are distributed over time, as properties say; docs/arrivals.md has the table.
+ * How arrivals are distributed over time, from properties; docs/arrivals.md has the table.
  *
- * <p>A value outside its range is refused here, except a modulation that only the rate makes too
- * large: that is refused where the rate is known.
+ * <p>A value outside its range is refused here. A modulation that only the rate makes too large is
+ * refused later, once the rate is known.
  */
 final class ArrivalModel {
   static final String GENERATOR = "arrivalgenerator";
@@ -29,7 +29,7 @@ final class ArrivalModel {
   private static final Pattern DECIMAL =
       Pattern.compile("[+-]?(\\d+\\.?\\d*|\\.\\d+)([eE][+-]?\\d+)?");
 
-  /** Makes the times of a model; {@code count} and {@code lenNs} are what rate and end say. */
+  /** Makes the times of a model; {@code count} and {@code lenNs} follow from rate and end. */
   private interface Maker {
     ArrivalTimes make(double ratePerS, long count, long lenNs, Prng prng) throws ArrivalException;
   }
@@ -42,7 +42,7 @@ final class ArrivalModel {
     this.maker = maker;
   }
 
-  /** False where times are recorded: then rate and seed change nothing. */
+  /** False if times are recorded: then rate and seed change nothing. */
   boolean needsRate() {
     return needsRate;
   }
@@ -186,7 +186,7 @@ final class ArrivalModel {
     return value;
   }
 
-  /** The value of {@code key}, or {@code otherwise} where it is not set. */
+  /** The value of {@code key}, or {@code otherwise} if it is not set. */
   static double number(Properties properties, String key, double otherwise)
       throws ArrivalException {
     String text = properties.getProperty(key);

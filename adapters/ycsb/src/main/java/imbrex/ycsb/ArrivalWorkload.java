@@ -14,8 +14,8 @@ import site.ycsb.workloads.CoreWorkload;
 /**
  * YCSB's core workload in an open loop: {@code workload=imbrex.ycsb.ArrivalWorkload}.
  *
- * <p>With {@code arrivalgenerator} operations start when its series says, and YCSB's intended
- * latencies count from there; README.md has all properties. Without it this is CoreWorkload.
+ * <p>With {@code arrivalgenerator} operations start at the times of its series, and YCSB's intended
+ * latencies count from these times; README.md has all properties. Without it this is CoreWorkload.
  */
 public final class ArrivalWorkload extends CoreWorkload {
   static final String RATE = "arrivals.rate";
@@ -25,7 +25,7 @@ public final class ArrivalWorkload extends CoreWorkload {
       ArrivalModel.GENERATOR, ArrivalModel.BIAS, ArrivalModel.MODULATION, ArrivalModel.CYCLE_LEN,
       ArrivalModel.DISTRIBUTION, ArrivalModel.SHAPE, ArrivalModel.FILE, RATE, SEED);
 
-  /** What begins so is meant for this class. */
+  /** Properties with these prefixes are meant for this class. */
   private static final List<String> PREFIXES =
       List.of("arrival", "ss.", "diurnal.", "recorded.");
 
@@ -55,7 +55,7 @@ public final class ArrivalWorkload extends CoreWorkload {
   @Override
   public Object initThread(Properties properties, int number, int count) throws WorkloadException {
     if (schedule != null) {
-      // What it cannot have makes it late, which the schedule's report tells.
+      // Without it clients are late, and the schedule's report shows that.
       TimerSlack.least();
     }
     return super.initThread(properties, number, count);
@@ -71,7 +71,7 @@ public final class ArrivalWorkload extends CoreWorkload {
     return isDue() && super.doTransaction(db, threadState);
   }
 
-  /** Waits until the next operation is due, and tells YCSB when that was; false at the end. */
+  /** Waits until the next operation is due, and passes its time to YCSB; false at the end. */
   private boolean isDue() {
     if (schedule == null) {
       return true;
@@ -92,7 +92,7 @@ public final class ArrivalWorkload extends CoreWorkload {
     }
   }
 
-  /** What is wrong, but not enough to end the run. */
+  /** Prints a problem that does not end the run. */
   static List<String> warnings(Properties properties) {
     List<String> warnings = new ArrayList<>();
     for (String key : new TreeSet<>(properties.stringPropertyNames())) {

@@ -3,13 +3,13 @@ package imbrex.ycsb;
 import java.util.ArrayDeque;
 
 /**
- * Self-similar arrivals by the b-model: of the operations of any interval one half of it gets the
- * share {@code bias} (steps 15 to 19).
+ * Self-similar arrivals by the b-model: one half of any interval gets the share {@code bias} of the
+ * interval's operations (steps 15 to 19).
  *
  * <p>Source: Wang and others, ICDE 2002.
  */
 final class Cascade implements ArrivalTimes {
-  /** A shorter interval is not halved: its operations lie evenly in it. */
+  /** A shorter interval is not halved: its operations are evenly spaced. */
   private static final long EVEN_LEN_NS_MAX = 1000;
 
   private static final long LOWER_53_BITS = (1L << 53) - 1;
@@ -21,7 +21,7 @@ final class Cascade implements ArrivalTimes {
   private final Prng prng;
   private final ArrayDeque<Interval> stack = new ArrayDeque<>();
 
-  /** The interval whose operations lie evenly, and how many of them were given. */
+  /** The interval whose operations are evenly spaced, and how many of them were returned. */
   private Interval even = new Interval(0, 0, 0);
 
   private long evenGiven;

@@ -1,10 +1,10 @@
 package imbrex.ycsb;
 
 /**
- * A rate that goes up and down as a sine, and gaps of any distribution under it (steps 20 to 23).
+ * A rate that follows a sine, with gaps of any distribution (steps 20 to 23).
  *
- * <p>A gap is a number of operations and lasts until the slices of the cycle have had room for as
- * many, so a long one sees the rates of all the time that it spans.
+ * <p>A gap is a number of operations. It lasts until the slices of the cycle have had room for that
+ * many, so a long gap includes the rates of all the time that it spans.
  */
 final class Diurnal implements ArrivalTimes {
   private static final int SLICE_COUNT = 1024;
@@ -15,7 +15,7 @@ final class Diurnal implements ArrivalTimes {
   private final Prng prng;
   private final Moment moment = new Moment();
 
-  /** Operations a nanosecond, by slice. */
+  /** Operations per nanosecond, by slice. */
   private final double[] rates = new double[SLICE_COUNT];
 
   private final double sliceLenNs;
@@ -49,7 +49,7 @@ final class Diurnal implements ArrivalTimes {
     return moment.advance(pass(gaps.draw(prng)));
   }
 
-  /** How long it takes until there was room for so many operations. */
+  /** How long it takes until there was room for this many operations. */
   private double pass(double operations) {
     double gapNs = 0;
     if (operations >= operationsPerCycle) {
@@ -57,8 +57,8 @@ final class Diurnal implements ArrivalTimes {
       operations -= cycles * operationsPerCycle;
       gapNs = cycles * cycleLenNs;
       if (gapNs >= LEN_NS_MAX) {
-        // The series ends here. Of so many cycles rounding may leave more operations than slices
-        // ever have room for.
+        // The series ends here. Over many cycles rounding may leave more operations than slices
+        // will ever have room for.
         return gapNs;
       }
     }

@@ -1,8 +1,8 @@
 package imbrex.ycsb;
 
 /**
- * Logarithm, power and sine out of plus, minus, times and divided by, so that every language gets
- * the same bits (steps 6 to 8).
+ * Logarithm, power and sine from the four basic operations, so that every language gets the same
+ * bits (steps 6 to 8).
  */
 final class Elementary {
   private static final double SQRT_2 = 1.4142135623730951;

@@ -16,7 +16,7 @@ interface Gaps {
     return prng -> -Elementary.ln(prng.share());
   }
 
-  /** With a heavy tail; {@code shape} is more than 1. */
+  /** Heavy-tailed; {@code shape} is more than 1. */
   static Gaps pareto(double shape) {
     return prng -> (shape - 1) / shape * Elementary.exp(-Elementary.ln(prng.share()) / shape);
   }

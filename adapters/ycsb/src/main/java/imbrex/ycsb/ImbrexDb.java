@@ -21,13 +21,13 @@ import site.ycsb.workloads.CoreWorkload;
 /**
  * A binding of YCSB to our store: {@code -db imbrex.ycsb.ImbrexDb}.
  *
- * <p>A table is a keyspace and a record one value in it, in the form that `imbrex ycsb` uses too: each
+ * <p>A table is a keyspace, and a record is one value in it, in the format of `imbrex ycsb`: each
  * reads what the other has loaded. All clients of a process share one open store. README.md has the
  * properties.
  *
  * <pre>
  *   update of some fields    get, merge, put     under the lock of the key's stripe (J5)
- *   update of all fields     put                 the same: no get and put of others fall around it
+ *   update of all fields     put                 the same lock: no other client's get and put surround it
  * </pre>
  */
 public final class ImbrexDb extends DB {
@@ -39,10 +39,10 @@ public final class ImbrexDb extends DB {
   private static final String PREFIX = "imbrex.";
   private static final Set<String> KNOWN = Set.of(DRIVE, FLASH, LIBRARY, SYNC);
 
-  /** Unknown properties that some client of this process has told. */
+  /** Unknown properties that a client of this process has reported. */
   private static final Set<String> TOLD = ConcurrentHashMap.newKeySet();
 
-  /** Where an imbrex_entry has what. */
+  /** Offsets in an imbrex_entry. */
   private static final int ENTRY_KEY = 0;
 
   private static final int ENTRY_VALUE = 16;
@@ -56,7 +56,7 @@ public final class ImbrexDb extends DB {
   private boolean mayCreate;
   private byte sync;
 
-  /** An update of so many fields leaves nothing of what was there. */
+  /** An update of this many fields replaces the whole record. */
   private int fieldCount;
 
   private final RecordFormat.Names names = new RecordFormat.Names();
@@ -124,7 +124,7 @@ public final class ImbrexDb extends DB {
     return value == null ? null : value.trim();
   }
 
-  /** Whether {@code key} is true; what is neither true nor false is refused. */
+  /** Whether {@code key} is true. Any value but true and false is refused. */
   static boolean flag(Properties properties, String key) throws DBException {
     String value = trimmed(properties, key);
     if (value == null || value.equalsIgnoreCase("false")) {
@@ -209,7 +209,7 @@ public final class ImbrexDb extends DB {
         if (value == null) {
           return Status.NOT_FOUND;
         }
-        // Where fields keep their length nothing has to be taken apart and made again.
+        // If fields keep their length, the value can be changed in place.
         if (!RecordFormat.overwrite(value, names, changed)) {
           SortedMap<String, byte[]> merged = RecordFormat.decode(value, names);
           merged.putAll(changed);
@@ -236,7 +236,7 @@ public final class ImbrexDb extends DB {
     Status run() throws StoreException, RecordFormat.RecordException;
   }
 
-  /** What became of an operation, in YCSB's words; the first failure of all is told in full. */
+  /** The YCSB status of an operation. The very first failure is printed in full. */
   private Status done(String what, String key, Operation operation) {
     try {
       return operation.run();
@@ -253,11 +253,11 @@ public final class ImbrexDb extends DB {
     if (store.tellsFailure()) {
       String shown = key.length() <= 64 ? key : key.substring(0, 64) + "...";
       System.err.println("Imbrex: " + what + " " + shown + ": " + failure.getMessage()
-          + " (later failures are counted, and not told)");
+          + " (later failures are only counted)");
     }
   }
 
-  /** Puts the wanted fields of a value to {@code result}; null wants all. */
+  /** Adds the wanted fields of a value to {@code result}; null selects all. */
   private void decode(byte[] value, Set<String> wanted, Map<String, ByteIterator> result)
       throws RecordFormat.RecordException {
     RecordFormat.decode(value, names, (name, at, len) -> {
@@ -273,7 +273,7 @@ public final class ImbrexDb extends DB {
     return record;
   }
 
-  /** Puts a key where C sees it; how long it is. */
+  /** Copies a key to native memory and returns its length. */
   private long setKey(String key) {
     byte[] bytes = key.getBytes(StandardCharsets.UTF_8);
     keyBuffer.set(bytes);

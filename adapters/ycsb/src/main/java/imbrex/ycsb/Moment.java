@@ -1,14 +1,14 @@
 package imbrex.ycsb;
 
 /**
- * A time that gaps are added to, whole nanoseconds and the part of one kept apart: a part counts as
- * much after a year as at the start (step 13).
+ * A time to which gaps are added. Whole nanoseconds and fractions are kept apart, so a fraction
+ * counts as much after a year as at the start (step 13).
  */
 final class Moment {
   private long wholeNs;
   private double partNs;
 
-  /** Goes on by a gap; the whole nanoseconds then, or the end past the longest series. */
+  /** Adds a gap. Returns whole nanoseconds, or the end if past the longest series. */
   long advance(double gapNs) {
     double wholeGapNs = Math.floor(gapNs);
     partNs = partNs + (gapNs - wholeGapNs);
@@ -16,7 +16,7 @@ final class Moment {
       partNs -= 1;
       wholeGapNs += 1;
     }
-    // Also false for a gap that is no number.
+    // Also false for a gap that is not a number.
     if (!(wholeGapNs < ArrivalTimes.LEN_NS_MAX)) {
       wholeNs = ArrivalTimes.LEN_NS_MAX;
     } else {

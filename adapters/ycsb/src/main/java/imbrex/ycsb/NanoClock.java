@@ -2,14 +2,14 @@ package imbrex.ycsb;
 
 import java.util.concurrent.locks.LockSupport;
 
-/** The clock that YCSB measures with; tests have their own. */
+/** The clock with which YCSB measures; tests have their own. */
 interface NanoClock {
   long nowNs();
 
-  /** Sleeps for about so long; it may be shorter or longer. */
+  /** Sleeps for about this long; it may be shorter or longer. */
   void park(long ns);
 
-  /** Lets others run that have work. */
+  /** Lets other threads with work run. */
   default void yieldProcessor() {
     Thread.yield();
   }

@@ -5,7 +5,7 @@ import com.sun.jna.Pointer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** Memory that C sees, of one thread; it grows and never shrinks. */
+/** Native memory of one thread. It grows and never shrinks. */
 final class NativeBuffer {
   private ByteBuffer bytes;
   private long address;
@@ -19,7 +19,7 @@ final class NativeBuffer {
     address = Pointer.nativeValue(Native.getDirectBufferPointer(bytes));
   }
 
-  /** Where it lies, until it grows. */
+  /** Its address, until it grows. */
   long address() {
     return address;
   }
@@ -28,14 +28,14 @@ final class NativeBuffer {
     return bytes.capacity();
   }
 
-  /** Makes room for {@code len} bytes; what was in it is gone if that is more than before. */
+  /** Makes room for {@code len} bytes. Growing loses the content. */
   void reserve(int len) {
     if (len > bytes.capacity()) {
       allocate(Math.max(len, (int) Math.min(2L * bytes.capacity(), Integer.MAX_VALUE - 8)));
     }
   }
 
-  /** Puts all of {@code content} to its beginning. */
+  /** Copies all of {@code content} to its beginning. */
   void set(byte[] content) {
     reserve(content.length);
     bytes.put(0, content);

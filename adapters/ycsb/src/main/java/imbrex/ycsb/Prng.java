@@ -23,7 +23,7 @@ final class Prng {
     s3 = nextOfSplitMix();
   }
 
-  /** The stream that the arrivals of a run draw from (step 3). */
+  /** The stream from which the arrivals of a run are drawn (step 3). */
   static Prng ofRun(long seed) {
     Prng run = new Prng(seed);
     long hash = FNV_BASIS;

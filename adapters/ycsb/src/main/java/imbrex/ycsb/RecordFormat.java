@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** The form of a record as a value of the store: docs/formats/ycsb_record.md. */
+/** The format of a record as a value of the store: docs/formats/ycsb_record.md. */
 final class RecordFormat {
   private static final byte FORMAT_VERSION = 1;
   private static final int RESERVED = 1;
@@ -30,7 +30,7 @@ final class RecordFormat {
       char a = one.charAt(i);
       char b = other.charAt(i);
       if (a != b) {
-        // A surrogate is half of a character that lies past all characters of one unit.
+        // A surrogate is half of a character that sorts after all characters of one unit.
         boolean isPast = Character.isSurrogate(a);
         return isPast == Character.isSurrogate(b) ? a - b : isPast ? 1 : -1;
       }
@@ -67,8 +67,8 @@ final class RecordFormat {
   }
 
   /**
-   * The names of a record read before, for one thread. Those of a table are alike, so that the next
-   * one has no need to make and compare them again.
+   * The names of the record read last, for one thread. Records of a table have the same names, so
+   * the next one need not decode and compare them again.
    */
   static final class Names {
     private static final int COUNT_USUAL = 16;
@@ -78,8 +78,8 @@ final class RecordFormat {
     private int count;
 
     /**
-     * The name at a place of {@code value}, that of the {@code field}th field; null if it is no text or
-     * not after the one before, for which this was called before.
+     * The name at an offset of {@code value}, that of the {@code field}th field. Null if it is not
+     * text, or not after the name before it, for which this was called first.
      */
     private String of(int field, byte[] value, int at, int len) {
       if (field < count
@@ -96,13 +96,13 @@ final class RecordFormat {
       }
       bytes[field] = Arrays.copyOfRange(value, at, at + len);
       texts[field] = text;
-      // What is known of the next ones is that they come after another name.
+      // The next names are only known to come after another name.
       count = field + 1;
       return text;
     }
   }
 
-  /** Hands the fields of {@code value} to {@code fields}, in order; all of it is checked. */
+  /** Passes the fields of {@code value} to {@code fields}, in order. Checks all of it. */
   static void decode(byte[] value, Names names, Fields fields) throws RecordException {
     ByteBuffer bytes = ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN);
     need(bytes, FIELDS, "the header");
@@ -146,8 +146,8 @@ final class RecordFormat {
   }
 
   /**
-   * Puts new contents over those of {@code value}, which is checked, where they are as long; false if
-   * a field is new or has another length, and then the others are in place all the same.
+   * Writes new contents over those of {@code value}, which is checked, if the lengths agree. False if
+   * a field is new or has another length; the other fields are changed even then.
    */
   static boolean overwrite(byte[] value, Names names, Map<String, byte[]> changed)
       throws RecordException {
@@ -168,7 +168,7 @@ final class RecordFormat {
     }
   }
 
-  /** The name at a place; null if it is no text. */
+  /** The name at an offset; null if it is not text. */
   private static String name(byte[] value, int at, int len) {
     int ascii = at;
     while (ascii < at + len && value[ascii] >= 0) {
@@ -185,7 +185,7 @@ final class RecordFormat {
     }
   }
 
-  /** A value that is no record; the message says why. */
+  /** A value that is not a valid record; the message says why. */
   static final class RecordException extends Exception {
     private static final long serialVersionUID = 1L;
 

@@ -15,13 +15,13 @@ import java.util.regex.Pattern;
 import java.util.zip.GZIPInputStream;
 
 /**
- * A recorded series: a file with a time a line, plain or packed with gzip, as docs/arrivals.md has
- * it.
+ * A recorded series: a file with one time per line, plain or compressed with gzip; see
+ * docs/arrivals.md.
  *
- * <p>Not here: zstd, which Java has no reader for.
+ * <p>Not here: zstd, for which Java has no reader.
  */
 final class RecordedFile {
-  /** The first lines that say the unit, and how many decimals are whole nanoseconds then. */
+  /** The first lines that name the unit, and how many decimals make whole nanoseconds. */
   private static final Map<String, Integer> DECIMAL_COUNTS =
       Map.of("time_ns", 0, "time_us", 3, "time_ms", 6, "time_s", 9);
 
@@ -115,7 +115,7 @@ final class RecordedFile {
     return '"' + text.substring(0, Math.min(text.length(), GOT_LEN_MAX)) + '"';
   }
 
-  /** What is finer than a nanosecond is cut off; negative for what is no time. */
+  /** Digits below a nanosecond are cut off. Negative if the text is not a time. */
   private static long nanoseconds(String text, int decimalCount) {
     Matcher time = TIME.matcher(text);
     if (!time.matches()) {

@@ -9,21 +9,21 @@ import java.util.function.BooleanSupplier;
  *
  * <pre>
  *   arrivals   a    b c         d
- *   client 1   |op a    ||op c  |            the first that is free takes the next one
+ *   client 1   |op a    ||op c  |            the first free client takes the next one
  *   client 2        |op b |     |op d |
  * </pre>
  *
- * <p>An operation starts at its time or when a client is free, whichever is later; none is left out
+ * <p>An operation starts at its time or when a client is free, whichever is later. None is skipped
  * because the store is slow. The series begins when the first client asks.
  *
- * <p>The schedule is kept if of the operations for which a client was free 99 % start at most 50 us
- * late. A client sleeps until shortly before the time and then looks at the clock, and between two
- * looks yields its processor to whoever has work, unless all are told to spin. How shortly is learned
- * as in {@code crates/clockwork/src/punctual.rs}, so that both runners start their operations alike: as
- * long before as sleeps have been late.
+ * <p>The schedule is kept if 99 % of the operations for which a client was free start at most 50 us
+ * late. A client sleeps until shortly before the time, then polls the clock. Between two polls it
+ * yields its processor to other threads, unless clients are set to spin. The margin is learned from
+ * how late sleeps have been, as in {@code crates/clockwork/src/punctual.rs}, so that both runners
+ * start their operations alike.
  */
 final class Schedule {
-  /** What {@link #awaitNext} says when there is no next operation. */
+  /** What {@link #awaitNext} returns when there is no next operation. */
   static final long NONE = Long.MIN_VALUE;
 
   static final long KEPT_WITHIN_NS = 50_000;
@@ -33,13 +33,13 @@ final class Schedule {
 
   private static final long WINDOW_NS_MAX = 500_000;
 
-  /** The window grows by no more than this at a time: one late sleep says little. */
+  /** The window grows by no more than this at a time: one late sleep proves little. */
   private static final long GROWTH_NS_MAX = 50_000;
 
   /** The part by which it shrinks. */
   private static final long SHRINKS_BY = 800;
 
-  /** How long a client waits without looking whether it is to stop. */
+  /** How long a client waits without checking whether to stop. */
   private static final long PARK_NS_MAX = 100_000_000;
 
   private final ArrivalTimes series;
@@ -65,8 +65,8 @@ final class Schedule {
   }
 
   /**
-   * Waits for the next operation; the moment of the clock at which it should have started, or
-   * {@link #NONE} at the end of the series or when the run was stopped.
+   * Waits for the next operation. Returns the time at which it should have started, or {@link
+   * #NONE} at the end of the series or when the run was stopped.
    */
   long awaitNext() {
     long freeNs = clock.nowNs();
@@ -101,7 +101,7 @@ final class Schedule {
       beganNs = clock.nowNs();
     }
     long intendedNs = beganNs + afterNs;
-    // YCSB understands 0 as no intended time at all.
+    // YCSB takes 0 to mean that there is no intended time.
     return intendedNs == 0 ? 1 : intendedNs;
   }
 
@@ -128,13 +128,13 @@ final class Schedule {
     }
   }
 
-  /** How long before its time a client stops sleeping, where sleeps have been so late. */
+  /** How long before its time a client stops sleeping, if sleeps have been this late. */
   static long windowNs(long lateNs) {
-    // A quarter more: what is looked for is the rare late one.
+    // A quarter more, for the rare late sleep.
     return Math.min(Math.max(lateNs + lateNs / 4, WINDOW_NS_MIN), WINDOW_NS_MAX);
   }
 
-  /** How late sleeps have been, one more of them included; one that was too short was not late. */
+  /** How late sleeps have been, including one more. A sleep that was too short was not late. */
   static long learnedNs(long knownNs, long lateNs) {
     if (lateNs < knownNs) {
       return knownNs - knownNs / SHRINKS_BY;
@@ -142,7 +142,7 @@ final class Schedule {
     return knownNs + Math.min((lateNs - knownNs) / 2, GROWTH_NS_MAX);
   }
 
-  /** Whether the schedule was kept, and how many operations say so. */
+  /** Whether the schedule was kept, and for how many operations. */
   String report() {
     long waited = waitedCount.sum();
     long late = lateCount.sum();

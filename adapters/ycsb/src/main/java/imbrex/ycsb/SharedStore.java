@@ -4,18 +4,18 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * The store of a drive as all clients of this process use it: the first one opens it, the last one
+ * The store of a drive, shared by all clients of this process: the first one opens it, the last one
  * closes it.
  *
  * <p>Invariants
  *
  * <ul>
- *   <li>J4: handles are given back when no client is left that could use them.
- *   <li>J5: two clients that update fields of one record at the same time both have their way.
+ *   <li>J4: handles are closed when no client is left that could use them.
+ *   <li>J5: if two clients update different fields of one record at once, both updates survive.
  * </ul>
  */
 final class SharedStore {
-  /** Far more than there are clients, so that two seldom meet. */
+  /** Far more than there are clients, so that two rarely share one. */
   private static final int STRIPE_COUNT = 1024;
 
   private static final Map<String, SharedStore> OPEN = new ConcurrentHashMap<>();
@@ -39,8 +39,8 @@ final class SharedStore {
   }
 
   /**
-   * The store on the drive at that path, for one client more; {@code flash} is the path of the flash
-   * drive beside it, null for none.
+   * The store on the drive at that path, for one more client. {@code flash} is the path of its flash
+   * drive, null for none.
    */
   static SharedStore open(String drive, String flash) throws StoreException {
     synchronized (OPEN) {
@@ -55,7 +55,7 @@ final class SharedStore {
     }
   }
 
-  /** For one client less. */
+  /** Releases one client's use of the store. */
   void close() throws StoreException {
     synchronized (OPEN) {
       clientCount -= 1;
@@ -70,7 +70,7 @@ final class SharedStore {
     }
   }
 
-  /** The keyspace of a table, made if it may be. */
+  /** The keyspace of a table, created if allowed. */
   long keyspace(String table, boolean create) throws StoreException {
     Long known = keyspaces.get(table);
     if (known != null) {
@@ -90,12 +90,12 @@ final class SharedStore {
     }
   }
 
-  /** What whoever changes a part of that record holds (J5). */
+  /** The lock for changing a part of that record (J5). */
   Object stripe(String key) {
     return stripes[Math.floorMod(key.hashCode(), STRIPE_COUNT)];
   }
 
-  /** Whether this is the first failure, which is told; the others are only counted by YCSB. */
+  /** Whether this is the first failure, which is printed. YCSB only counts the others. */
   synchronized boolean tellsFailure() {
     boolean isFirst = !hasTold;
     hasTold = true;

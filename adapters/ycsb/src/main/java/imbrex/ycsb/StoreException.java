@@ -1,6 +1,6 @@
 package imbrex.ycsb;
 
-/** What a call of the C API said that did not succeed. */
+/** The message of a failed call of the C API. */
 final class StoreException extends Exception {
   private static final long serialVersionUID = 1L;
 
@@ -11,12 +11,12 @@ final class StoreException extends Exception {
     this.status = status;
   }
 
-  /** What the call returned, one of the constants of {@link StoreLibrary}. */
+  /** The call's result, one of the constants of {@link StoreLibrary}. */
   int status() {
     return status;
   }
 
-  /** Whether only this operation failed, and the next may not. */
+  /** Whether only this operation failed, so that the next may succeed. */
   boolean isRefusal() {
     return status == StoreLibrary.INVALID || status == StoreLibrary.CORRUPT;
   }

@@ -7,9 +7,9 @@ import java.util.Map;
 import site.ycsb.DBException;
 
 /**
- * The part of the C API (crates/capi/include/imbrex.h) that stores are used by, called through JNA.
+ * The part of the C API (crates/capi/include/imbrex.h) that concerns stores, called through JNA.
  *
- * <p>Pointers and sizes are Java's longs, which cost JNA nothing: the process must have 64 bits. A C
+ * <p>Pointers and sizes are Java longs, which cost JNA nothing, so the process must be 64-bit. A C
  * bool is a byte.
  */
 final class StoreLibrary {
@@ -50,7 +50,7 @@ final class StoreLibrary {
 
   static native String imbrex_last_error();
 
-  /** Loads the library, once; {@code path} is null where the system or JNA shall find it. */
+  /** Loads the library, once. {@code path} is null if the system or JNA should find it. */
   static synchronized void load(String path) throws DBException {
     String what = path == null ? NAME : path;
     if (what.equals(loadedFrom)) {
@@ -74,7 +74,7 @@ final class StoreLibrary {
     }
   }
 
-  /** Refuses any status but that of success; call it in the thread that made the call. */
+  /** Throws unless the status is success. Call it in the thread that made the call. */
   static void check(int status) throws StoreException {
     if (status != OK) {
       throw new StoreException(status, imbrex_last_error());

@@ -27,17 +27,17 @@ final class TimerSlack {
       Native.register(TimerSlack.class, c);
       return true;
     } catch (LinkageError e) {
-      // Nor is there a JNA, which arrivals on another binding do without.
+      // JNA may be missing, because arrivals on another binding do not need it.
       return false;
     }
   }
 
-  /** Lets this thread wake when it asked to; false where it can't ask for that. */
+  /** Makes this thread wake on time. False if the system does not support that. */
   static boolean least() {
     return HAS_PRCTL && prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0) == 0;
   }
 
-  /** This thread's slack, or -1 where it is not known. */
+  /** This thread's slack, or -1 if it is not known. */
   static int ns() {
     return HAS_PRCTL ? prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) : -1;
   }

@@ -1,6 +1,6 @@
 /**
- * Realistic arrivals for the original YCSB: operations start when a series says, whatever the store
- * does. And our store as one of YCSB's.
+ * Realistic arrivals for the original YCSB: operations start at the times of a series, whatever the
+ * store does. Also a binding of YCSB to our store.
  *
  * <pre>
  *   properties --> ArrivalModel --(rate, end, seed)--> ArrivalSeries --> Schedule
@@ -17,8 +17,8 @@
  * <ul>
  *   <li>J1: a series is the one that docs/arrivals.md describes; no logarithm, power or sine of the
  *       Java library takes part. Numbers in brackets, as in (step 7), are the steps of that page.
- *   <li>J2: no time of a series is taken twice or left out; each belongs to one operation.
- *   <li>J3: what YCSB measures as intended begins at the time of the series, never later.
+ *   <li>J2: every time of a series is used exactly once, for one operation.
+ *   <li>J3: YCSB's intended latency begins at the time of the series, never later.
  *   <li>J4, J5: see SharedStore.
  * </ul>
  *

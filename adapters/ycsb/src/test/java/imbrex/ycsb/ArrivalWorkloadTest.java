@@ -18,7 +18,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** What properties and files give a series, and what the others are told. */
+/** Which properties and files define a series, and the errors for the others. */
 final class ArrivalWorkloadTest {
   @TempDir Path dir;
 

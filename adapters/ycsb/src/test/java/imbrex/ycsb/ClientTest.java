@@ -53,7 +53,7 @@ final class ClientTest {
         "readproportion=1", "updateproportion=0", "measurement.interval=both");
     assertEquals(1000, figure(output, "READ", "Operations"));
     assertEquals(1000, figure(output, "Intended-READ", "Operations"));
-    // Two clients see the stall; some three hundred operations come while it lasts.
+    // Two clients see the stall. About three hundred operations arrive while it lasts.
     assertTrue(figure(output, "READ", "95thPercentileLatency(us)") < 100_000, output);
     assertTrue(figure(output, "Intended-READ", "95thPercentileLatency(us)") > 150_000, output);
     assertTrue(figure(output, "Intended-READ", "MaxLatency(us)") >= 290_000, output);

@@ -12,9 +12,9 @@ import org.junit.jupiter.api.Test;
 import site.ycsb.DBException;
 
 /**
- * What is said without a library or a drive.
+ * Errors without a library or a drive.
  *
- * <p>Not here: a store that works, which `cargo xtask ycsb` has built and tests YCSB with.
+ * <p>Not here: a working store, which `cargo xtask ycsb` builds, and with which it tests YCSB.
  */
 final class ImbrexDbTest {
   private static String refusal(String... properties) {

@@ -56,7 +56,7 @@ final class RecordFormatTest {
 
   @Test
   void namesAreInTheOrderOfTheirBytes() throws Exception {
-    // In UTF-16 the second one, a pair of surrogates, comes before the last one.
+    // In UTF-16 the second one, a surrogate pair, sorts before the last one.
     List<String> names = List.of("\u00e9", "\uffee", "\ud83d\ude00");
     SortedMap<String, byte[]> record = RecordFormat.newRecord();
     names.forEach(name -> record.put(name, bytes("x")));
@@ -113,7 +113,7 @@ final class RecordFormatTest {
     byte[] value = RecordFormat.encode(named(many));
     String first = RecordFormat.decode(value, names).firstKey();
     assertSame(first, RecordFormat.decode(value, names).firstKey(), "it is made once");
-    // The second name is known, but from behind another first one.
+    // The second name is known, but after a different first name.
     byte[] disorder = RecordFormat.encode(named(many));
     disorder[8 + 8] = 'o';
     assertThrows(RecordException.class, () -> RecordFormat.decode(disorder, names));
@@ -154,7 +154,7 @@ final class RecordFormatTest {
       try {
         assertArrayEquals(bytes, RecordFormat.encode(decode(bytes)));
       } catch (RecordException refused) {
-        // What most of them are.
+        // Most of them are like this.
       }
     }
   }

@@ -8,11 +8,11 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
-/** Schedules on a clock that moves only when it is told to or somebody sleeps. */
+/** Schedules on a clock that moves only on request or when a thread sleeps. */
 final class ScheduleTest {
   private static final class TestClock implements NanoClock {
     long nowNs;
-    /** How long a sleeper sleeps too long. */
+    /** By how much a sleeper oversleeps. */
     long overNs;
     long parkNsMax;
 
@@ -20,7 +20,7 @@ final class ScheduleTest {
       this.nowNs = nowNs;
     }
 
-    /** To look at the clock takes a microsecond, so that a spin ends. */
+    /** Reading the clock takes a microsecond, so that a spin ends. */
     @Override
     public long nowNs() {
       return nowNs += 1_000;
@@ -61,12 +61,12 @@ final class ScheduleTest {
     clock.overNs = 200_000;
     Schedule schedule = new Schedule(every(1_000_000, 50), clock, false, () -> false);
     while (schedule.awaitNext() != Schedule.NONE) {
-      // Nothing to do: only the waiting is looked at.
+      // Nothing to do: only the waiting is tested.
     }
     assertTrue(schedule.report().startsWith("schedule NOT kept"), schedule.report());
   }
 
-  /** On sleeps that are late by chance: mostly little, seldom much. */
+  /** With sleeps that are late by chance: mostly a little, rarely a lot. */
   @Test
   void theWindowIsAsLongAsSleepsAreLate() {
     java.util.Random random = new java.util.Random(1);
@@ -105,7 +105,7 @@ final class ScheduleTest {
   void threadsShareOutEachTimeOnceAndInOrder() throws Exception {
     int count = 20_000;
     long[] next = {0};
-    // Another thread gets its chance between the look and the step.
+    // Another thread may run between the check and the step.
     ArrivalTimes slow = () -> {
       long at = next[0];
       Thread.yield();

@@ -24,8 +24,8 @@ import site.ycsb.Status;
 import site.ycsb.StringByteIterator;
 
 /**
- * A store on a drive. `cargo xtask ycsb` builds the library, makes the drive and says where they are;
- * without that these tests do not run.
+ * A store on a drive. `cargo xtask ycsb` builds the library, makes the drive and passes their paths;
+ * without them these tests do not run.
  */
 @Timeout(60)
 @EnabledIfEnvironmentVariable(named = StoreTest.LIBRARY, matches = ".+")
@@ -35,7 +35,7 @@ final class StoreTest {
 
   private final List<ImbrexDb> open = new ArrayList<>();
 
-  /** A client of a table, which a load may make. */
+  /** A client of a table, which a load may create. */
   private ImbrexDb client(String table, boolean isLoad) throws DBException {
     Properties properties = new Properties();
     properties.setProperty(ImbrexDb.LIBRARY, System.getenv(LIBRARY));
@@ -153,7 +153,7 @@ final class StoreTest {
     assertEquals(last, read(first, "shared", "one"), "J5");
   }
 
-  /** Between another's get and put of the record, such an update was lost whole. */
+  /** Between another client's get and put of the record, such an update was once lost entirely. */
   @Test
   void anUpdateOfAllFieldsFallsIntoNoOther() throws Exception {
     ImbrexDb whole = client("whole", true);
@@ -173,7 +173,7 @@ final class StoreTest {
         String value = String.valueOf(count);
         Map<String, ByteIterator> all = fields("a", value, "b", value, "c", value);
         assertEquals(Status.OK, whole.update("whole", "one", all));
-        // The other update that this one met is over.
+        // The concurrent update has finished.
         for (int seen = partCount.get(); partCount.get() == seen;) {
           Thread.yield();
         }

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
 
 final class TimerSlackTest {
-  /** In a thread of its own: the runner's keeps what it has. */
+  /** In a separate thread, because the runner's thread keeps its slack. */
   @Test
   @EnabledOnOs(OS.LINUX)
   void aThreadThatAsksHasAlmostNone() throws InterruptedException {
