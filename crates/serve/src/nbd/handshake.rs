@@ -136,13 +136,13 @@ impl Handshake<'_> {
     /// Answers an option, given its data, or their length if they were too long to be kept.
     fn answer(&mut self, option: u32, data: Result<&[u8], u32>) -> io::Result<Option<Outcome>> {
         if !self.is_fixed && option != option::EXPORT_NAME {
-            return Err(broken(format!("option {option} of a client that knows only newstyle")));
+            return Err(broken(format!("option {option} from a client without fixed newstyle")));
         }
         let must_be_sealed = self.tls.is_some_and(|tls| tls.is_required) && !self.under_tls;
         if must_be_sealed && !matches!(option, option::STARTTLS | option::ABORT) {
             // H2.
             if option == option::EXPORT_NAME {
-                return Err(broken("the client does without TLS, which is required"));
+                return Err(broken("the client does not use TLS, which is required"));
             }
             self.refuse(option, option_reply::ERR_TLS_REQD, "this server requires TLS")?;
             return Ok(None);
@@ -159,8 +159,9 @@ impl Handshake<'_> {
         let data = match data {
             Ok(data) => data,
             Err(len) => {
-                let message =
-                    format!("an option may have {OPTION_LEN_BYTES_MAX} bytes, this one has {len}");
+                let message = format!(
+                    "the option has {len} bytes; at most {OPTION_LEN_BYTES_MAX} are allowed"
+                );
                 self.refuse(option, option_reply::ERR_TOO_BIG, &message)?;
                 return Ok(None);
             }
@@ -224,7 +225,8 @@ impl Handshake<'_> {
 
     /// The old option that starts the transmission. The protocol has no refusal for it except to disconnect.
     fn export_name(&mut self, data: &[u8]) -> io::Result<Outcome> {
-        let name = std::str::from_utf8(data).map_err(|_| broken("an export's name is no text"))?;
+        let name =
+            std::str::from_utf8(data).map_err(|_| broken("the export's name is not text"))?;
         if !self.is_ours(name) {
             return Err(broken(format!("there is no export {name:?}")));
         }

@@ -124,17 +124,17 @@ impl Server {
         self.shared.crew.panics()
     }
 
-    /// Serves everybody who connects to `listener`, until stopped. Then requests that have begun are finished, those that
-    /// wait for others are refused, connections are closed and the device is flushed (P2).
+    /// Serves all clients of `listener` until it is stopped. Then started requests are finished, waiting requests are
+    /// refused, connections are closed and the device is flushed (P2).
     ///
     /// # Errors
-    /// [`ServeError::Host`]: it could not go on listening. [`ServeError::Flush`].
+    /// [`ServeError::Host`]: the server can no longer listen. [`ServeError::Flush`].
     pub fn serve(&self, listener: &Listener) -> Result<(), ServeError> {
         let listened = self.listen(listener);
         self.shared.stop.ask();
         self.shared.close_all();
         let flushed = self.shared.export.device.flush();
-        // Of two failures, that which may have cost somebody's writes.
+        // Of two failures, the one that may have lost writes is returned.
         flushed.map_err(ServeError::Flush).and(listened)
     }
 
@@ -146,7 +146,7 @@ impl Server {
             let mut waited = [PollFd::new(wake, PollFlags::IN), PollFd::new(client, PollFlags::IN)];
             let patience = if is_working { NO_PAUSE } else { QUIET_PAUSE };
             match poll(&mut waited, Some(&patience)) {
-                // Nobody came. If nobody asked for anything either, the device may work.
+                // No client came. If no request came either, the device may do background work.
                 Ok(0) => {
                     let before = std::mem::replace(&mut counts, self.counts());
                     is_working = counts == before && self.shared.export.device.work();
@@ -160,9 +160,9 @@ impl Server {
             }
             match listener.accept() {
                 Ok(socket) => self.shared.begin(socket),
-                // A client that left between the two, or none at all.
+                // The client has left again, or there was none.
                 Err(error) if is_of_one_client(&error) => {}
-                // No descriptors, no memory: others have to go first.
+                // No descriptors or no memory: other clients have to leave first.
                 Err(_) => {
                     let mut wake = [PollFd::new(wake, PollFlags::IN)];
                     let _ = poll(&mut wake, Some(&NO_SOCKETS_PAUSE));
@@ -172,7 +172,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves one client on a socket that is connected already, and returns when it has left.
+    /// Serves one client on a connected socket, and returns when it has left.
     #[cfg(test)]
     pub(crate) fn serve_one(&self, socket: UnixStream) {
         let socket = Arc::new(Socket::Unix(socket));
@@ -205,7 +205,7 @@ impl Shared {
         Answerer { export: &self.export, agreed, tally: &self.tally }
     }
 
-    /// Gives a client its thread; or none, where there are too many.
+    /// Starts a thread for a client, or rejects it if there are too many.
     fn begin(self: &Arc<Self>, socket: Socket) {
         count(&self.tally.connections);
         let socket = Arc::new(socket);
@@ -224,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// Remembers a client's socket; how many there are now.
+    /// Adds a client's socket; returns the number of open sockets.
     fn enter(&self, socket: &Arc<Socket>) -> usize {
         let mut open = self.open();
         open.retain(|socket| socket.strong_count() > 0);
@@ -236,8 +236,8 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all connections: those that wait for a request at once, others after their replies, and
-    /// whoever does not read in time without them.
+    /// Ends all connections: at once if they wait for a request, otherwise after their replies. A client that does not
+    /// read in time loses its replies.
     fn close_all(&self) {
         for (how, patience) in [(Shutdown::Read, STOP_PATIENCE), (Shutdown::Both, Duration::MAX)] {
             for socket in self.open().iter().filter_map(Weak::upgrade) {

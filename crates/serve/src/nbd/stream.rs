@@ -1,4 +1,4 @@
-//! One connection's bytes: a socket, plain or under TLS, in two halves that work side by side.
+//! The byte stream of a connection: a socket, plain or under TLS, in two halves for different threads.
 //!
 //! ```text
 //!   socket --> Receiver  (one thread)        socket <-- Sender  (any thread, one reply at a time)
@@ -7,9 +7,9 @@
 //!
 //! Invariants
 //!   N1  Neither half holds the TLS state while it waits for the socket.
-//!   N2  What a Sender sends stays together: no other reply gets between its bytes.
-//!   N3  What came in before TLS began is never read as if it had come after.
-//!   N4  Whoever sends after a send that failed knows that it did.
+//!   N2  The bytes of one send stay together: no other reply comes between them.
+//!   N3  Bytes received before TLS began are never read as if they had come under TLS.
+//!   N4  After a failed send every later send fails too.
 
 use imbrex_clockwork::Clock;
 use rustix::io::Errno;
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How much is received at a time, and so how many short requests are served before their replies are
-/// sent together.
+/// The length of the receive buffer. It bounds how many short requests are served before their replies are sent
+/// together.
 pub(crate) const RECEIVE_LEN_BYTES: usize = 256 << 10;
 
 /// A connected socket.
@@ -36,7 +36,7 @@ pub(crate) enum Socket {
 
 impl Socket {
     pub(crate) fn shutdown(&self, how: Shutdown) {
-        // It fails where the peer was faster.
+        // It fails if the peer has closed the connection already.
         let _ = match self {
             Socket::Tcp(socket) => socket.shutdown(how),
             Socket::Unix(socket) => socket.shutdown(how),
@@ -86,7 +86,7 @@ fn locked(state: &TlsState) -> MutexGuard<'_, ServerConnection> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until when a client must have done what it is to do first.
+/// The deadline for the first part of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadline {
     pub(crate) clock: Arc<dyn Clock>,
@@ -102,12 +102,12 @@ impl Deadline {
     }
 }
 
-/// The receiving half. What is received and not yet taken is `buf[start..end]`.
+/// The receiving half. Received bytes that are not taken yet are `buf[start..end]`.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     socket: Arc<Socket>,
     tls: Option<TlsState>,
-    /// Received and not yet deciphered: `sealed[sealed_start..sealed_end]`.
+    /// Received bytes that are not decrypted yet: `sealed[sealed_start..sealed_end]`.
     sealed: Vec<u8>,
     sealed_start: usize,
     sealed_end: usize,
@@ -122,12 +122,12 @@ pub(crate) struct Receiver {
 pub(crate) struct Sender {
     socket: Arc<Socket>,
     tls: Option<TlsState>,
-    /// Ciphered and about to be sent; its lock is what keeps a reply together (N2).
+    /// Encrypted bytes to send. Its lock keeps a reply together (N2).
     sealed: Mutex<Vec<u8>>,
     is_broken: AtomicBool,
 }
 
-/// The two halves of a connection on `socket`, which has until `deadline` to begin its transmission.
+/// Splits a connection on `socket` into its two halves. The handshake must end before `deadline`.
 pub(crate) fn halves(socket: Arc<Socket>, deadline: Option<Deadline>) -> (Receiver, Sender) {
     let receiver = Receiver {
         socket: Arc::clone(&socket),
@@ -145,12 +145,12 @@ pub(crate) fn halves(socket: Arc<Socket>, deadline: Option<Deadline>) -> (Receiv
 }
 
 impl Receiver {
-    /// What is received and not yet taken.
+    /// The received bytes that are not taken yet.
     pub(crate) fn received(&self) -> &[u8] {
         &self.buf[self.start..self.end]
     }
 
-    /// Takes `len` bytes of what is received.
+    /// Takes `len` received bytes.
     pub(crate) fn take(&mut self, len: usize) {
         assert!(len <= self.end - self.start, "only what was received can be taken");
         self.start += len;
@@ -159,13 +159,13 @@ impl Receiver {
         }
     }
 
-    /// Waits until `len` bytes, at most [`RECEIVE_LEN_BYTES`], are received; false where the peer
-    /// has closed its end before the first of them.
+    /// Waits until `len` bytes, at most [`RECEIVE_LEN_BYTES`], are received. Returns false if the peer has closed
+    /// its end before the first of them.
     pub(crate) fn fill(&mut self, len: usize) -> io::Result<bool> {
         self.fill_by(len, RecvFlags::empty())
     }
 
-    /// Does what [`Receiver::fill`] does with what has come by now; `None` where that is too little.
+    /// Like [`Receiver::fill`], without waiting; `None` if too few bytes have arrived.
     pub(crate) fn fill_now(&mut self, len: usize) -> Option<io::Result<bool>> {
         match self.fill_by(len, RecvFlags::DONTWAIT) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,
@@ -192,7 +192,7 @@ impl Receiver {
         Ok(true)
     }
 
-    /// Receives exactly `len` bytes. Room is made as they come: a promise of bytes costs nothing.
+    /// Receives exactly `len` bytes. Memory is allocated as they arrive, so an announced length costs nothing.
     pub(crate) fn read_vec(&mut self, len: usize) -> io::Result<Vec<u8>> {
         let first = len.min(self.end - self.start);
         let mut bytes = self.buf[self.start..self.start + first].to_vec();
@@ -211,7 +211,7 @@ impl Receiver {
         Ok(bytes)
     }
 
-    /// Receives `len` bytes and forgets them.
+    /// Receives `len` bytes and discards them.
     pub(crate) fn skip(&mut self, mut len: u64) -> io::Result<()> {
         while len > 0 {
             if self.received().is_empty() && !self.fill(1)? {
@@ -224,7 +224,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Some bytes, deciphered; 0 at the end.
+    /// Reads some decrypted bytes; 0 at the end.
     fn read(&mut self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
         let Some(tls) = self.tls.clone() else { return self.read_socket(buf, flags) };
         loop {
@@ -240,7 +240,7 @@ impl Receiver {
         }
     }
 
-    /// Waits for something to decipher; false at the end.
+    /// Waits for encrypted bytes; false at the end.
     fn receive_sealed(&mut self, flags: RecvFlags) -> io::Result<bool> {
         if self.sealed_start < self.sealed_end {
             return Ok(true);
@@ -253,11 +253,11 @@ impl Receiver {
         Ok(read? > 0)
     }
 
-    /// Gives TLS some of what was received: it keeps little that nobody has read.
+    /// Passes some received bytes to TLS, which buffers only a little unread data.
     fn decipher(&mut self, tls: &mut ServerConnection) -> io::Result<()> {
         let mut sealed = &self.sealed[self.sealed_start..self.sealed_end];
         let read = tls.read_tls(&mut sealed)?;
-        // It takes nothing any more once the peer has said goodbye.
+        // TLS accepts no bytes after the peer's close message.
         self.sealed_start = if read == 0 { self.sealed_end } else { self.sealed_start + read };
         tls.process_new_packets().map_err(|error| invalid(&error)).map(drop)
     }
@@ -269,20 +269,20 @@ impl Receiver {
         self.socket.read(buf, flags)
     }
 
-    /// The handshake is over: from now on the client may take its time.
+    /// Removes the deadline, because the handshake is over.
     pub(crate) fn begin_transmission(&mut self) -> io::Result<()> {
         self.deadline = None;
         self.socket.set_timeouts(None)
     }
 
-    /// From here on everything is under TLS, in both directions.
+    /// Starts TLS in both directions.
     pub(crate) fn start_tls(
         &mut self,
         sender: &mut Sender,
         config: &Arc<rustls::ServerConfig>,
     ) -> io::Result<()> {
         if !self.received().is_empty() {
-            // N3: it was sent before the answer to the option, so by nobody who speaks TLS.
+            // N3: these bytes were sent before the reply to the option, so they are not TLS.
             return Err(io::Error::new(ErrorKind::InvalidData, "bytes before the start of TLS"));
         }
         let mut tls = ServerConnection::new(Arc::clone(config)).map_err(|error| invalid(&error))?;
@@ -298,7 +298,7 @@ impl Receiver {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
         }
-        // The last flight, or the alert that says why there is none.
+        // The last message of the handshake, or the alert with the reason for its failure.
         let mut out = Vec::new();
         while tls.wants_write() {
             tls.write_tls(&mut out)?;
@@ -317,10 +317,10 @@ fn invalid(error: &rustls::Error) -> io::Error {
 }
 
 impl Sender {
-    /// Sends `bytes`, whole (N2).
+    /// Sends all of `bytes` together (N2).
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut sealed = self.sealed.lock().unwrap_or_else(PoisonError::into_inner);
-        // N4: before the next one has its turn.
+        // N4: recorded before the lock is released.
         self.send_in_turn(&mut sealed, bytes).inspect_err(|_| self.set_broken())
     }
 
@@ -344,27 +344,27 @@ impl Sender {
         }
     }
 
-    /// Whether the client has lost a reply, or its connection.
+    /// Whether a reply, or the connection, was lost.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Acquire)
     }
 
-    /// The connection is no more: its client may have begun another.
+    /// Records that the connection is lost; the client may have opened another one.
     pub(crate) fn set_broken(&self) {
         self.is_broken.store(true, Ordering::Release);
     }
 
-    /// Ends the connection in the middle, both ways.
+    /// Closes the connection at once, in both directions.
     pub(crate) fn give_up(&self) {
         self.set_broken();
         self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Says goodbye under TLS, so that the client can tell an end from a cut, and closes.
+    /// Sends TLS's close message, so that the client can distinguish a regular end from a cut, and closes.
     pub(crate) fn close(&self) {
         if let Some(tls) = &self.tls {
             locked(tls).send_close_notify();
-            // The peer may be gone already.
+            // The peer may have closed the connection already.
             let _ = self.send(&[]);
         }
         self.socket.shutdown(Shutdown::Both);

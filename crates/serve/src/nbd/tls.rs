@@ -1,4 +1,4 @@
-//! Certificates: what a server needs to speak TLS.
+//! The certificates of a server for TLS.
 
 use rustls::RootCertStore;
 use rustls::ServerConfig;
@@ -9,24 +9,24 @@ use rustls::server::WebPkiClientVerifier;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A server's side of TLS: its certificate, and whom it lets in.
+/// The server's side of TLS: its certificate, and the clients that it accepts.
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) is_required: bool,
 }
 
-/// Files in PEM, and how they are used.
+/// PEM files and their use.
 #[derive(Clone, Debug)]
 pub struct TlsFiles<'a> {
-    /// The server's certificate, and after it those that it is signed by, but for the root.
+    /// The server's certificate, followed by its chain without the root.
     pub certificate: &'a Path,
     /// Its private key.
     pub key: &'a Path,
-    /// Certificates of those who sign clients' certificates; a client without one is turned away.
-    /// `None`: any client is let in.
+    /// The authorities that sign clients' certificates; a client without such a certificate is rejected. With
+    /// `None` every client is accepted.
     pub client_authority: Option<&'a Path>,
-    /// Whether a client may do without TLS.
+    /// Whether clients without TLS are rejected.
     pub is_required: bool,
 }
 
@@ -34,17 +34,17 @@ pub struct TlsFiles<'a> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or holds no PEM of the kind.
+    /// A file cannot be read, or holds no PEM of the expected kind.
     #[error("cannot read {what} from {path}: {detail}; it must be PEM")]
     File {
-        /// Which of the files.
+        /// The role of the file.
         what: &'static str,
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
         /// What is wrong with it.
         detail: String,
     },
-    /// The files do not go together.
+    /// The files do not match each other.
     #[error("cannot use certificate {path}: {detail}")]
     Unusable {
         /// The server's certificate.
@@ -55,7 +55,7 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Reads certificate and key.
+    /// Reads the certificate and the key.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -104,7 +104,7 @@ fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
 fn unreadable(what: &'static str, path: &Path, error: &pem::Error) -> TlsError {
     let detail = match error {
         pem::Error::Io(error) => error.to_string(),
-        pem::Error::NoItemsFound => "nothing of the kind is in it".to_owned(),
+        pem::Error::NoItemsFound => "the file has no such entry".to_owned(),
         other => other.to_string(),
     };
     TlsError::File { what, path: path.to_owned(), detail }

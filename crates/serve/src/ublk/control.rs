@@ -1,18 +1,18 @@
-//! The kernel's control device: whether there is one, and what to do where there is none.
+//! The kernel's control device of ublk: whether it can be used, and advice if not.
 
 use crate::DeviceError;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Where Linux has the device that makes ublk devices.
+/// The control device that creates ublk devices.
 const CONTROL_PATH: &str = "/dev/ublk-control";
 
-/// Why a device cannot be served to the kernel, or not any more.
+/// Why a device cannot be served to the kernel, or why serving ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UblkError {
-    /// The kernel's driver is not there.
+    /// The kernel's driver is not loaded.
     #[error(
         "there is no {}: `modprobe ublk_drv` loads the driver where the kernel has it (Linux 6.0 or newer, \
          CONFIG_BLK_DEV_UBLK)",
@@ -22,8 +22,8 @@ pub enum UblkError {
         /// The control device.
         path: PathBuf,
     },
-    /// The driver is there, for others.
-    #[error("{} may not be opened: ublk devices need root (CAP_SYS_ADMIN)", .path.display())]
+    /// This process may not use the driver.
+    #[error("no permission to open {}: ublk devices need root (CAP_SYS_ADMIN)", .path.display())]
     NotAllowed {
         /// The control device.
         path: PathBuf,
@@ -40,21 +40,20 @@ pub enum UblkError {
         #[source]
         source: io::Error,
     },
-    /// The last flush failed: what was written since the last flush of the device's users may be lost.
-    #[error("the last flush failed: what was written since the one before may be lost")]
+    /// The last flush failed: data written since the last flush of the device's users may be lost.
+    #[error("the last flush failed: data written since the previous flush may be lost")]
     Flush(#[source] DeviceError),
 }
 
-/// Whether this machine's kernel lets this process make ublk devices, as far as that can be seen without
-/// making one.
+/// Checks that this process may create ublk devices, as far as that can be checked without creating one.
 ///
 /// # Errors
-/// [`UblkError`], which says what is missing.
+/// [`UblkError`], which names what is missing.
 pub fn check_kernel() -> Result<(), UblkError> {
     check(Path::new(CONTROL_PATH))
 }
 
-/// Whether the control device at `path` can be opened. Opening it changes nothing.
+/// Checks that the control device at `path` can be opened; opening it has no effect.
 fn check(path: &Path) -> Result<(), UblkError> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let path = path.to_owned();

@@ -1,24 +1,24 @@
-//! Lanes: threads beside the queues' own, for requests that wait for the platter.
+//! Lanes: additional threads of a device, for requests that wait for the platter.
 //!
 //! Invariants
-//!   L1  What is pushed is done once, or dropped at the end of the lanes. It does not panic.
+//!   L1  A pushed errand runs once, or is dropped at the end of the lanes. Errands do not panic.
 
 use imbrex_clockwork::Crew;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Threads of one device: a flush, and what need not wait for it.
+/// The most lanes of one device: for a flush, and for requests that need not wait for it.
 const LANE_COUNT_MAX: usize = 4;
 
-/// What is left to a lane.
+/// Work for a lane.
 pub(crate) type Errand = Box<dyn FnOnce() + Send>;
 
-/// Errands, and how many there are to run them; threads begin when there is work for them.
+/// The queue of errands and its threads, which start when there is work for them.
 #[derive(Default)]
 pub(crate) struct Lanes {
     state: Mutex<State>,
-    /// Work for a lane, or the end.
+    /// Signals work for a lane, or the end.
     queued: Condvar,
 }
 
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Lanes {
-    /// Leaves `errand` to a lane, which `crew` may have to start. Where no thread is left this one does it.
+    /// Queues `errand` for a lane, which `crew` may have to start. If no thread can be started, this thread runs it.
     pub(crate) fn push(self: &Arc<Self>, crew: &Crew, errand: Errand) {
         let mut state = self.state();
         state.errands.push_back(errand);
@@ -47,7 +47,7 @@ impl Lanes {
         }
     }
 
-    /// A lane could not start: without any, the errands are for this thread, others' too.
+    /// Handles a lane that could not start: without any lane, this thread runs all errands.
     fn do_without(&self) {
         let mut state = self.state();
         state.lane_count -= 1;
@@ -76,7 +76,7 @@ impl Lanes {
         }
     }
 
-    /// Ends the lanes after what they are at.
+    /// Ends the lanes after their current errands.
     pub(crate) fn end(&self) {
         self.state().is_over = true;
         self.queued.notify_all();
@@ -98,7 +98,8 @@ impl fmt::Debug for Lanes {
     }
 }
 
-/// A thread that serves a block device must not wait for memory that only the same device's writes free.
+/// Marks the thread for the kernel: a thread that serves a block device must not wait for memory that only writes
+/// to the same device can free.
 fn become_flusher() {
     #[cfg(feature = "ublk")]
     libublk::ctrl::UblkCtrl::init_queue_thread();

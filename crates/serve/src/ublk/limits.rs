@@ -1,23 +1,23 @@
-//! What the kernel is told of a device, so that it never asks for more.
+//! The limits of a device that the kernel must respect in its requests.
 
 use crate::BlockDevice;
 
-/// The unit of the kernel's numbers, whatever a device's sectors are.
+/// The unit of the kernel's numbers, independent of the device's sectors.
 pub(crate) const KERNEL_SECTOR_LEN_BYTES: u64 = 512;
 
-/// The longest read and write: what one request's buffer holds.
+/// The longest read and write: the length of a request's buffer.
 pub(crate) const IO_LEN_BYTES_MAX: u32 = 512 << 10;
 
-/// The longest discard: a device forgets a run faster than it writes one, but not without end.
+/// The longest discard. Discarding is faster than writing, but still takes time.
 const DISCARD_LEN_BYTES_MAX: u64 = 1 << 30;
 
-/// The longest run of zeros: a device may have to write them.
+/// The longest run of zeros, because a device may have to write them.
 const ZEROES_LEN_BYTES_MAX: u64 = 32 << 20;
 
-/// Parts of a block are written by reading it first, so no request should end inside one.
+/// The preferred unit: a write of a partial block costs a read, so requests should not end inside a block.
 const BLOCK_SHIFT: u8 = 12;
 
-/// What the kernel is told. Sectors are of 512 bytes, lengths given as powers of two.
+/// The limits in the kernel's form: sectors of 512 bytes, some lengths as powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) len_sectors: u64,
@@ -35,7 +35,7 @@ impl Limits {
     pub(crate) fn of(device: &dyn BlockDevice, is_read_only: bool) -> Limits {
         let shift = |len_bytes: u32| len_bytes.trailing_zeros() as u8;
         let sectors = |len_bytes: u64| (len_bytes / KERNEL_SECTOR_LEN_BYTES) as u32;
-        // What a device refuses the kernel need not try.
+        // The kernel need not send requests that the device refuses.
         let change = |len_bytes: u64| if is_read_only { 0 } else { sectors(len_bytes) };
         Limits {
             len_sectors: device.len_bytes() / KERNEL_SECTOR_LEN_BYTES,

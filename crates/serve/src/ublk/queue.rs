@@ -1,13 +1,13 @@
-//! One queue of the kernel's: takes requests, commits results.
+//! One queue of the kernel: takes requests and commits results.
 //!
 //! ```text
-//!   io_uring --> requests that have come --> answered here --> results, with the next wait
-//!      ^                      `-- may wait --> a lane --> returned, and the bell rings
+//!   io_uring --> arrived requests --> answered here --> results, with the next wait
+//!      ^                `-- may wait --> a lane --> returned, and the bell rings
 //!      +------------------------------------------------------+
 //! ```
 //!
 //! Invariant
-//!   U1  A request's buffer is here, or with the lane that has the request; it comes back with the result.
+//!   U1  The buffer of a request is here, or with the lane that serves it; it comes back with the result.
 
 use super::limits::IO_LEN_BYTES_MAX;
 use super::request::Request;
@@ -35,22 +35,22 @@ const _: () = assert!(operation::WRITE_ZEROES as u32 == sys::UBLK_IO_OP_WRITE_ZE
 const _: () = assert!(flag::FUA == sys::UBLK_IO_F_FUA);
 const _: () = assert!(flag::NO_UNMAP == sys::UBLK_IO_F_NOUNMAP);
 
-/// Serves queue `id` of `device` until the kernel ends it. Says once whether it could begin: what it lends the
-/// kernel is submitted then, so that the kernel can end it.
+/// Serves queue `id` of `device` until the kernel ends it. It reports once whether it could start. By then its
+/// buffers are submitted, so that the kernel can end the queue.
 ///
 /// # Errors
-/// The ring failed after that.
+/// The ring failed after the start.
 pub(crate) fn serve(
     shared: &Arc<Shared>,
     device: &UblkDev,
     id: u16,
     begun: &Sender<Result<(), io::Error>>,
 ) -> io::Result<()> {
-    // Memory that is short must not be waited for where only this thread's writes would free it.
+    // The thread must not wait for memory that only its own writes could free.
     UblkCtrl::init_queue_thread();
     let queue = Queue::begin(shared, device, id);
     let queue = queue.and_then(|queue| queue.turn(0).map(|_| queue));
-    // Whoever waits for it may have given up.
+    // The waiting thread may have given up.
     match queue {
         Ok(queue) => {
             let _ = begun.send(Ok(()));
@@ -66,16 +66,16 @@ pub(crate) fn serve(
 struct Queue<'a> {
     shared: &'a Arc<Shared>,
     ublk: UblkQueue<'a>,
-    /// By tag; a lane has the missing ones (U1). Dropped only where the kernel has given all back: after an
-    /// error it may write to them as long as there is the ring, which ends with the thread, after this.
+    /// The buffers by tag; a lane has the missing ones (U1). They are dropped only after the kernel has returned all.
+    /// After an error the kernel may write to them while the ring exists, which ends later, with the thread.
     buffers: ManuallyDrop<RefCell<Vec<Option<IoBuf<u8>>>>>,
     returns: Arc<Returns>,
 }
 
-/// What lanes bring back.
+/// The results of lanes.
 struct Returns {
     results: Mutex<Vec<Return>>,
-    /// A byte from the one to the other is the bell.
+    /// The two ends of the bell; a byte from one to the other rings it.
     bell: (UnixStream, UnixStream),
 }
 
@@ -95,13 +95,13 @@ impl Returns {
 
     fn bring(&self, back: Return) {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).push(back);
-        // Where it is full it rings already.
+        // A full socket is ringing already.
         let _ = (&self.bell.0).write(&[1]);
     }
 
     fn take(&self) -> Vec<Return> {
         let mut bytes = [0; 64];
-        // First the bell, then the results: what comes between rings again.
+        // The bell is read before the results, so that a result in between rings again.
         while (&self.bell.1).read(&mut bytes).is_ok_and(|len| len == bytes.len()) {}
         std::mem::take(&mut *self.results.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -129,7 +129,7 @@ impl<'a> Queue<'a> {
         self.ublk.ublk_submit_sqe_sync(poll).map_err(super::server::io_error)
     }
 
-    /// Until the kernel ends the queue.
+    /// Serves until the kernel ends the queue.
     fn run(self) -> io::Result<()> {
         while self.turn(1)? {}
         drop(self.buffers.take());
@@ -153,7 +153,7 @@ impl<'a> Queue<'a> {
             Ok(_) => Ok(true),
             Err(libublk::UblkError::QueueIsDown) => Ok(false),
             Err(error) => match super::server::io_error(error) {
-                // A debugger, Ctrl-Z; or no memory for a moment: the wait goes on.
+                // A debugger, Ctrl-Z, or a short lack of memory: the wait continues.
                 error if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                     Ok(true)
                 }
@@ -162,7 +162,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// A request has come.
+    /// Handles an arrived request.
     fn take(&self, tag: u16) {
         let described = self.ublk.get_iod(tag);
         let sector_count = described.nr_sectors;
@@ -182,16 +182,16 @@ impl<'a> Queue<'a> {
         self.commit(Return { tag, buffer, result });
     }
 
-    /// The bell has rung.
+    /// Handles the bell.
     fn collect(&self) {
         for back in self.returns.take() {
             self.commit(back);
         }
-        // Where the ring takes no more, the wait that follows ends the queue.
+        // If the ring accepts no more entries, the following wait ends the queue.
         let _ = self.listen();
     }
 
-    /// Leaves a result to the next wait, and the buffer to the tag's next request.
+    /// Queues a result for the next wait, and keeps the buffer for the tag's next request.
     fn commit(&self, back: Return) {
         let Return { tag, buffer, result } = back;
         debug_assert_eq!(buffer.len(), IO_LEN_BYTES_MAX as usize);

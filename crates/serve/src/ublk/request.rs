@@ -1,9 +1,9 @@
-//! What a request of the kernel asks of a device, and what the kernel is told of how it went.
+//! A request of the kernel to a device, and its result.
 //!
 //! Invariants
-//!   E1  A result is the length of what was read or written, 0 for what moves no data, or a negative errno.
-//!   E2  A request that is refused has changed nothing.
-//!   E3  A panic of the device is a result like any other failure: the kernel waits for one.
+//!   E1  A result is the length of the data read or written, 0 for a request without data, or a negative errno.
+//!   E2  A refused request has changed nothing.
+//!   E3  A panic of the device gives a result like any other failure, because the kernel waits for one.
 
 use super::limits::KERNEL_SECTOR_LEN_BYTES;
 use crate::counts::{Tally, add, count};
@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Discards and zeros from this length on may take so long that others should not wait for them.
+/// Discards and zeroes of at least this length may take long, so they run in a lane.
 const LONG_LEN_BYTES: u64 = 1 << 20;
 
 /// The kernel's operations: the low byte of a request's first word.
@@ -26,11 +26,11 @@ pub(crate) mod operation {
     pub(crate) const WRITE_ZEROES: u8 = 5;
 }
 
-/// The kernel's flags: the other bits of that word. Those of retries and priorities ask for nothing.
+/// The kernel's flags: the other bits of that word. Flags for retries and priorities need no action.
 pub(crate) mod flag {
-    /// Durable when it is done.
+    /// The write is durable when it completes.
     pub(crate) const FUA: u32 = 1 << 13;
-    /// Zeros must keep their room.
+    /// Zeroes must keep their space.
     pub(crate) const NO_UNMAP: u32 = 1 << 15;
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// From the words of the kernel's description; sectors of 512 bytes.
+    /// Decodes the words of the kernel's description, with sectors of 512 bytes.
     pub(crate) fn new(word: u32, start_sector: u64, sector_count: u32) -> Request {
         let bytes = |sectors: u64| sectors.saturating_mul(KERNEL_SECTOR_LEN_BYTES);
         let range = ByteRange::new(bytes(start_sector), bytes(u64::from(sector_count)));
@@ -58,7 +58,7 @@ impl Request {
         if self.has(flag::FUA) { Persist::Through } else { Persist::Cached }
     }
 
-    /// Whether others should not wait for it.
+    /// Whether other requests should not wait for this one.
     pub(crate) fn may_wait(&self, device: &dyn BlockDevice) -> bool {
         let (waits, is_long) = (device.waits(), self.range.len_bytes > LONG_LEN_BYTES);
         match self.operation {
@@ -70,15 +70,15 @@ impl Request {
     }
 }
 
-/// What requests are done on.
+/// The device and its counters.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) device: Arc<dyn BlockDevice>,
     pub(crate) is_read_only: bool,
     pub(crate) tally: Tally,
-    /// The kernel takes a number only: the story of the first failure is for who ends the server.
+    /// The description of the first failure, for the server's report; the kernel accepts only a number.
     first_error: Mutex<Option<String>>,
-    /// And each panic's, which is a fault of ours.
+    /// The descriptions of panics, which are bugs.
     panics: Mutex<Vec<String>>,
 }
 
@@ -94,7 +94,7 @@ impl Target {
         }
     }
 
-    /// Does what `request` asks for: reads into the start of `buffer`, or writes it. The result (E1).
+    /// Executes `request` with the start of `buffer` as its data; returns the result (E1).
     pub(crate) fn answer(&self, request: &Request, buffer: &mut [u8]) -> i32 {
         let answered = catch_unwind(AssertUnwindSafe(|| self.try_answer(request, buffer)));
         let panicked = |_| {
@@ -128,7 +128,12 @@ impl Target {
             usize::try_from(range.len_bytes)
                 .ok()
                 .filter(|len_bytes| *len_bytes <= buffer_len_bytes)
-                .ok_or_else(|| (Errno::IO, format!("{range} are more than {buffer_len_bytes}")))
+                .ok_or_else(|| {
+                    (
+                        Errno::IO,
+                        format!("{range} are longer than the buffer of {buffer_len_bytes} bytes"),
+                    )
+                })
         };
         match operation {
             operation::READ => {
@@ -167,7 +172,7 @@ impl Target {
     }
 }
 
-/// A device's failure as the kernel numbers it.
+/// The kernel's error number for a failure of the device.
 fn errno(error: &DeviceError) -> Errno {
     match error {
         DeviceError::Disk { source: DiskError::Host { source, .. }, .. }

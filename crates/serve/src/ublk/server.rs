@@ -1,8 +1,8 @@
-//! The server: adds the device to the kernel, gives each queue a thread, and takes the device back.
+//! The server: adds the device to the kernel, starts a thread for each queue, and removes the device.
 //!
 //! ```text
 //!   serve():  add --> queues begin --> start --> /dev/ublkbN is there
-//!               |`--- nobody asked for anything for 100 ms --> a step of the device's own work, and again
+//!               |`--- no request for 100 ms --> a step of the device's background work, then again
 //!               +<-- Stopper, or the kernel ended a queue
 //!               stop (`ending`) --> what the kernel still had to write is written --> queues end --> remove --> flush
 //! ```
@@ -28,19 +28,19 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// The name under which the kernel's tools list the device.
+/// The name of the device in the kernel's tools.
 const NAME: &str = "imbrex";
 
-/// Requests of one queue at a time.
+/// The number of requests of a queue.
 const QUEUE_DEPTH: u16 = 64;
 
-/// A queue for each processor, up to so many: the device below has locks of its own.
+/// The most queues; otherwise one for each processor. More would only wait for the locks of the device.
 const QUEUE_COUNT_MAX: usize = 4;
 
-/// A ring has room for one more than requests: the bell.
+/// The entries of a ring: the requests, and the bell.
 const RING_DEPTH: u16 = 2 * QUEUE_DEPTH;
 
-/// How long nobody asks for anything before the device may work for itself.
+/// The time without a request before the device does background work.
 const QUIET_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const NO_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -48,29 +48,29 @@ const NO_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 #[derive(Debug)]
 pub struct UblkServer {
     shared: Arc<Shared>,
-    /// They need the lanes to the last, and so have a crew of their own.
+    /// The queues need the lanes until they end, so the two have separate crews.
     queues: Crew,
     stopper: fn(u32) -> Command,
 }
 
-/// What the server and its threads share.
+/// The state that the server and its threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) target: Target,
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) crew: Crew,
-    /// Why the first queue ended that the kernel did not end.
+    /// The error of the first queue that ended without the kernel's request.
     queue_error: Mutex<Option<io::Error>>,
     stop: Arc<Stop>,
 }
 
 impl UblkServer {
-    /// A server that serves nobody yet. With `is_read_only` the kernel refuses every change, and the
-    /// server would. `stopper` makes a command of a device's number: a process that calls
-    /// [`stop_device`](super::stop_device) with it, and that the end of this one does not end.
+    /// Creates a server. With `is_read_only` both the kernel and the server refuse changes. `stopper` makes a command
+    /// from a device's number: a process that calls [`stop_device`](super::stop_device) with it, and that survives
+    /// the end of this process.
     ///
     /// # Errors
-    /// [`UblkError::Kernel`]: no socket is left.
+    /// [`UblkError::Kernel`]: no socket is available.
     pub fn new(
         device: Arc<dyn BlockDevice>,
         is_read_only: bool,
@@ -86,43 +86,43 @@ impl UblkServer {
         Ok(UblkServer { shared: Arc::new(shared), queues: Crew::new(), stopper })
     }
 
-    /// What ends [`UblkServer::serve`].
+    /// A handle that makes [`UblkServer::serve`] return.
     pub fn stopper(&self) -> Stopper {
         self.shared.stop.stopper()
     }
 
-    /// What was done so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         self.shared.target.tally.counts()
     }
 
-    /// Why the first request failed that did: its user knows no more than that it did.
+    /// The description of the first failed request, whose user learns only an error number.
     pub fn first_error(&self) -> Option<String> {
         self.shared.target.first_error().clone()
     }
 
-    /// Requests at which the device panicked, and what threads that panicked said: none should.
+    /// The messages of panics, of the device and of threads; empty unless there is a bug.
     pub fn panics(&self) -> Vec<String> {
         let at_requests = self.shared.target.panics().clone();
         [at_requests, self.queues.panics(), self.shared.crew.panics()].concat()
     }
 
-    /// Makes a block device, calls `ready` with its path, and serves it until stopped, or until somebody
-    /// removes it. Then the kernel writes what it still has for it, the block device goes away, and the
-    /// device is flushed (Q3). A file system that is mounted on it then loses it, with nothing unwritten.
+    /// Creates a block device, calls `ready` with its path, and serves it until it is stopped or removed. Then the
+    /// kernel writes its cached data, the block device disappears, and the device is flushed (Q3). A mounted file
+    /// system loses its device then, without unwritten data.
     ///
     /// # Errors
     /// [`UblkError`].
     pub fn serve(&self, ready: impl FnOnce(&Path)) -> Result<(), UblkError> {
         let served = self.serve_kernel(ready);
         let flushed = self.shared.target.device.flush();
-        // Of two failures, that which may have cost somebody's writes.
+        // Of two failures, the one that may have lost writes is returned.
         flushed.map_err(UblkError::Flush).and(served)
     }
 
     fn serve_kernel(&self, ready: impl FnOnce(&Path)) -> Result<(), UblkError> {
         check_kernel()?;
-        // This thread does the device's own work, which its users' requests may wait for, and the last flush.
+        // This thread does the device's background work, for which requests may wait, and the last flush.
         UblkCtrl::init_queue_thread();
         let processor_count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let control = UblkCtrlBuilder::default()
@@ -158,16 +158,16 @@ impl UblkServer {
             ready(Path::new(&control.get_bdev_path()));
             self.wait();
         }
-        // It also ends the queues of a device that did not start.
+        // This ends the queues of a device that did not start, too.
         ending::stop(control, self.stopper, &self.queues);
-        // Only now: to the last the kernel may have asked for what a lane does.
+        // The lanes end last, because the kernel may need them until its queues have ended.
         self.shared.lanes.end();
         self.shared.crew.wait_idle(Duration::MAX);
         let failed = self.shared.queue_error.lock().unwrap_or_else(PoisonError::into_inner).take();
         started.and(failed.map_or(Ok(()), Err).map_err(refused("serving a queue")))
     }
 
-    /// Returns when every queue has lent its buffers to the kernel, or one could not.
+    /// Waits until every queue has lent its buffers to the kernel, or one has failed to.
     fn begin_queues(&self, device: &Arc<UblkDev>) -> io::Result<()> {
         let (sender, begun) = mpsc::channel();
         let queue_count = device.dev_info.nr_hw_queues;
@@ -190,7 +190,7 @@ impl UblkServer {
         Ok(())
     }
 
-    /// Returns when somebody wants the server to stop.
+    /// Waits for the request to stop.
     fn wait(&self) {
         let (mut counts, mut is_working) = (self.counts(), false);
         while !self.shared.stop.is_asked() {
@@ -204,7 +204,7 @@ impl UblkServer {
     }
 }
 
-/// A queue ends when the kernel wants it to, by an error or by a panic: there is nothing left to serve.
+/// Requests the stop when a queue ends, because the kernel asks for it or because of an error or a panic.
 struct QueueEnd<'a>(&'a Stop);
 
 impl Drop for QueueEnd<'_> {
@@ -240,7 +240,7 @@ fn parameters(limits: &Limits) -> sys::ublk_params {
     sys::ublk_params { types, basic, discard, ..Default::default() }
 }
 
-/// What libublk calls an error, as the number that the kernel gave.
+/// The kernel's error number in an error of libublk.
 pub(crate) fn io_error(error: libublk::UblkError) -> io::Error {
     match error {
         libublk::UblkError::IOError(error) => error,
