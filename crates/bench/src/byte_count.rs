@@ -21,7 +21,7 @@ impl FromStr for ByteCount {
             "MB" => 1_000_000,
             "GB" => 1_000_000_000,
             "TB" => 1_000_000_000_000,
-            _ => return Err(format!("{text:?} is no number of bytes; write 4096, 64M or 10GB")),
+            _ => return Err(format!("{text:?} is not a size; write 4096, 64M, 8GiB or 10GB")),
         };
         let number: u64 = number.parse().map_err(|e| format!("{text:?}: {e}"))?;
         number

@@ -1,9 +1,9 @@
-//! What to run and on what: the flags of `imbrex bench`, under db_bench's names where it has them, and
-//! those that `imbrex ycsb` shares ([`TestbedOptions`]).
+//! The flags of `imbrex bench`, under db_bench's names if it has them, and those that `imbrex ycsb` shares
+//! ([`TestbedOptions`]).
 //!
-//! A flag that db_bench has means here what it means there, with two differences that make a run
-//! repeatable: `--seed` has a fixed default, and a write benchmark is by default followed by a
-//! flush and by waiting for the background work it caused (`--settle=false` for db_bench's way).
+//! A flag of db_bench has the same meaning here, with two differences that make a run repeatable. `--seed` has
+//! a fixed default. A write benchmark is followed by a flush and by a wait for its background work, unless
+//! `--settle=false` asks for db_bench's behaviour.
 
 use crate::benchmark::Task;
 use crate::byte_count::ByteCount;
@@ -12,56 +12,56 @@ use imbrex_engine::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// More are a mistake: each has a stack of its own.
+/// The most client threads; each needs its own stack, so more are probably a mistake.
 pub(crate) const THREAD_COUNT_MAX: u32 = 10_000;
 
 /// The options of one `imbrex bench`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchOptions {
-    /// What to run, in order: fillseq, fillrandom, filluniquerandom, fillsync, overwrite,
+    /// Benchmarks to run, in order: fillseq, fillrandom, filluniquerandom, fillsync, overwrite,
     /// readrandom, multireadrandom, readmissing, readseq, readreverse, seekrandom,
-    /// readwhilewriting, deleteseq, deleterandom, flush, compact, waitforcompaction; with a colon
-    /// and a number, so many operations of it
+    /// readwhilewriting, deleteseq, deleterandom, flush, compact, waitforcompaction; readrandom:1000
+    /// runs 1000 operations of it
     #[arg(long, value_delimiter = ',', default_value = "fillseq,fillrandom,readrandom,readseq")]
     pub benchmarks: Vec<Task>,
 
-    /// Keys in the store: every key is a number below it
+    /// Number of keys; each key is a number below it
     #[arg(long, default_value_t = 1_000_000)]
     pub num: u64,
 
-    /// Operations of a read benchmark [default: as --num]
+    /// Operations of a read benchmark [default: the value of --num]
     #[arg(long)]
     pub reads: Option<u64>,
 
-    /// Clients at work at once
+    /// Number of concurrent clients
     #[arg(long, default_value_t = 1)]
     pub threads: u32,
 
-    /// Bytes a value
+    /// Length of a value, in bytes
     #[arg(long = "value_size", alias = "value-size", default_value_t = 100)]
     pub value_size: usize,
 
-    /// Bytes a key, at least 8
+    /// Length of a key, in bytes, at least 8
     #[arg(long = "key_size", alias = "key-size", default_value_t = 16)]
     pub key_size: usize,
 
-    /// The seed: in virtual time the same seed gives the same figures
+    /// Seed: in virtual time the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Writes put into one batch; lookups of one multireadrandom
+    /// Writes per batch; lookups per operation of multireadrandom
     #[arg(long = "batch_size", alias = "batch-size", default_value_t = 1)]
     pub batch_size: usize,
 
-    /// How far values shrink under a compressor: 0.5 means to half
+    /// Compressibility of values: 0.5 compresses to half the length
     #[arg(long = "compression_ratio", alias = "compression-ratio", default_value_t = 0.5)]
     pub compression_ratio: f64,
 
-    /// Sync the log at every write
+    /// Sync the log after every write
     #[arg(long)]
     pub sync: bool,
 
-    /// Stop each benchmark after so many seconds of its clock
+    /// Stop each benchmark after this many seconds of its clock
     #[arg(long)]
     pub duration: Option<u64>,
 
@@ -69,89 +69,90 @@ pub struct BenchOptions {
     #[arg(long = "seek_nexts", alias = "seek-nexts", default_value_t = 0)]
     pub seek_nexts: u32,
 
-    /// Bytes that an iterator reads of each sorted run after a seek, and up to eight times as many
-    /// later [default: one block, then more and more]
+    /// Bytes that an iterator reads from each sorted run after a seek, and up to eight times as many
+    /// later [default: one block, then increasing]
     #[arg(long = "readahead_size", alias = "readahead-size")]
     pub readahead_size: Option<ByteCount>,
 
-    /// Keep what the store holds: a fill benchmark otherwise starts with an empty one. Of a drive that was
-    /// there before, that is the keyspace imbrex-bench alone: no other is written to
+    /// Keep the existing keys; otherwise a fill benchmark starts with an empty store. On an existing drive
+    /// only the keyspace imbrex-bench is written
     #[arg(long = "use_existing_db", alias = "use-existing-db")]
     pub use_existing_db: bool,
 
-    /// After a write benchmark flush, and wait for the background work it caused
+    /// After a write benchmark, flush and wait for its background work
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub settle: bool,
 
-    /// Whose time counts: virtual (a modelled disk, deterministic) or threads (this machine)
+    /// Clock: virtual (a modelled disk, deterministic) or threads (this machine's time)
     #[arg(long, default_value = "virtual")]
     pub mode: Mode,
 
-    /// What it runs on
+    /// The drive, the layout and the store
     #[command(flatten)]
     pub testbed: TestbedOptions,
 }
 
-/// What a benchmark runs on: a drive, a layout, and the store's own options.
+/// The subject of a benchmark: a drive, a layout, and the store's own options.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TestbedOptions {
     /// Compression of tables: none, lz4 or zstd [default: the layout's]
     #[arg(long = "compression_type", alias = "compression-type")]
     pub compression_type: Option<CompressionType>,
 
-    /// Bytes of the block cache (K, M, G understood) [default: the layout's]
+    /// Size of the block cache, such as 64M [default: the layout's]
     #[arg(long = "cache_size", alias = "cache-size")]
     pub cache_size: Option<ByteCount>,
 
-    /// Bytes of one memtable [default: the layout's]
+    /// Size of a memtable, such as 64M [default: the layout's]
     #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
     pub write_buffer_size: Option<ByteCount>,
 
-    /// Bits of filter a key; 0 for none [default: the layout's]
+    /// Bits of the Bloom filter per key; 0 for no filter [default: the layout's]
     #[arg(long = "bloom_bits", alias = "bloom-bits")]
     pub bloom_bits: Option<u32>,
 
-    /// Bytes of a data block before compression [default: the layout's]
+    /// Size of a data block before compression, such as 4K [default: the layout's]
     #[arg(long = "block_size", alias = "block-size")]
     pub block_size: Option<ByteCount>,
 
-    /// Bytes of a table [default: the layout's]
+    /// Size of a table, such as 64M [default: the layout's]
     #[arg(long = "target_file_size_base", alias = "target-file-size-base")]
     pub target_file_size_base: Option<ByteCount>,
 
-    /// Layouts that offload writes: how long each waits while many files lie on flash [default: not at all]
+    /// Layouts that offload writes to flash: delay of each write, in microseconds, while too many files are
+    /// on flash [default: no delay]
     #[arg(long = "offload_delay_us", alias = "offload-delay-us", value_name = "MICROSECONDS")]
     pub offload_delay_us: Option<u64>,
 
-    /// How many may lie there before writes wait so [default: 10]
+    /// Number of files on flash above which writes are delayed [default: 10]
     #[arg(long = "offloaded_files", alias = "offloaded-files", value_name = "COUNT")]
     #[arg(requires = "offload_delay_us")]
     pub offloaded_files: Option<usize>,
 
-    /// The drive: a profile's name or TOML file, emulated in memory, or the path of an image made
-    /// by `imbrex drive create` [default: hc620, or what the layout is for]
+    /// The drive: a profile's name or TOML file, emulated in memory, or the path of an image from
+    /// `imbrex drive create` [default: hc620, or the profile that suits the layout]
     #[arg(long)]
     pub drive: Option<String>,
 
-    /// How it differs from the real one
+    /// The differences from the real drive
     #[command(flatten)]
     pub shape: DriveShape,
 
-    /// The layout; `imbrex layouts` lists them [default: the usual one of such a drive, or what the
-    /// image holds]
+    /// The layout; `imbrex layouts` lists them [default: the usual one for such a drive, or the one
+    /// that the image records]
     #[arg(long, value_name = "NAME")]
     pub layout: Option<String>,
 
-    /// Whether the emulated disk moves: without mechanics no time is modelled
+    /// Model the mechanics of the drive; false models no time
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub mechanics: bool,
 
-    /// Keep the emulated drive in this new file instead of in memory
+    /// Create the emulated drive in this new file instead of in memory
     #[arg(long)]
     pub image: Option<PathBuf>,
 
-    /// The flash drive beside it, where its layout has one: the image that belongs to --drive, or a new
-    /// file beside --image
+    /// The flash drive, if the layout has one: the image that belongs to --drive, or a new file that
+    /// belongs to --image
     #[arg(long, value_name = "FILE")]
     pub flash: Option<PathBuf>,
 }
@@ -172,34 +173,34 @@ impl BenchOptions {
         self.num.saturating_mul((self.key_size + self.value_size) as u64)
     }
 
-    /// What makes these options meaningless, in words.
+    /// Why these options make no sense, if they do not.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.num == 0 {
-            return Some("--num is 0: there is nothing to do".into());
+            return Some("--num is 0, so there is nothing to do".into());
         }
         if self.threads == 0 || self.batch_size == 0 {
-            return Some("--threads and --batch_size are at least 1".into());
+            return Some("--threads and --batch_size must be at least 1".into());
         }
         if THREAD_COUNT_MAX < self.threads {
             return Some(format!(
-                "--threads is {}; at most {THREAD_COUNT_MAX} are run",
+                "--threads is {}; at most {THREAD_COUNT_MAX} are allowed",
                 self.threads
             ));
         }
         if self.key_size < 8 {
-            return Some(format!("--key_size is {}; a key is at least 8 bytes", self.key_size));
+            return Some(format!("--key_size is {}; it must be at least 8 bytes", self.key_size));
         }
         for (flag, got, max) in [
             ("key_size", self.key_size, KEY_LEN_BYTES_MAX),
             ("value_size", self.value_size, VALUE_LEN_BYTES_MAX),
         ] {
             if max < got {
-                return Some(format!("--{flag} is {got}; it is at most {max} bytes"));
+                return Some(format!("--{flag} is {got}; it must be at most {max} bytes"));
             }
         }
         if !(0.0..=1.0).contains(&self.compression_ratio) {
             return Some(format!(
-                "--compression_ratio is {}; it lies between 0 and 1",
+                "--compression_ratio is {}; it must be between 0 and 1",
                 self.compression_ratio
             ));
         }
@@ -213,13 +214,13 @@ impl Default for BenchOptions {
     }
 }
 
-/// Whose time counts.
+/// The clock of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One thread, a modelled disk, time that only its work moves: deterministic.
+    /// One thread and a modelled disk, whose work alone advances the time: deterministic.
     Virtual,
-    /// Threads and the machine's own clock; the modelled disk only adds up its busy time.
+    /// Threads and the machine's clock; the modelled disk only adds up its busy time.
     Threads,
 }
 
@@ -229,7 +230,7 @@ impl FromStr for Mode {
         match text {
             "virtual" => Ok(Mode::Virtual),
             "threads" => Ok(Mode::Threads),
-            _ => Err(format!("{text:?} is no mode; there are virtual and threads")),
+            _ => Err(format!("{text:?} is not a mode; the modes are virtual and threads")),
         }
     }
 }
@@ -238,7 +239,7 @@ impl FromStr for Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CompressionType {
-    /// Blocks as they are.
+    /// No compression.
     None,
     /// LZ4.
     Lz4,
@@ -253,7 +254,7 @@ impl FromStr for CompressionType {
             "none" => Ok(CompressionType::None),
             "lz4" => Ok(CompressionType::Lz4),
             "zstd" => Ok(CompressionType::Zstd),
-            _ => Err(format!("{text:?} is no compression here; there are none, lz4 and zstd")),
+            _ => Err(format!("{text:?} is not a supported compression; use none, lz4 or zstd")),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Which emulated drive to make: a real drive's profile, cut to size, recorded as asked.
+//! The shape of an emulated drive: a real drive's profile, with another capacity or recording on request.
 //!
 //! ```text
-//!   --layout sealdb                          what that layout is for: raw shingled tracks
-//!   --profile hc620 --capacity 8GiB          as the real one records, smaller
-//!   --rule shingled --overlap-tracks 4       as said, with the mechanics of the profile
+//!   --layout sealdb                          the drive that the layout suits: raw shingled tracks
+//!   --profile hc620 --capacity 8GiB          the recording of the real drive, smaller
+//!   --rule shingled --overlap-tracks 4       this recording, with the mechanics of the profile
 //! ```
 //!
-//! What is said counts, then the profile that is named, then what the layout is for, then `hc620`.
-//! Flags that mean nothing to the drive are refused, not ignored.
+//! Explicit flags decide first, then a named profile, then the drive that the layout suits, then `hc620`.
+//! A flag that has no meaning for the drive is refused, not ignored.
 
 use crate::byte_count::ByteCount;
 use crate::error::BenchError;
@@ -19,66 +19,67 @@ use imbrex_disk_sim::{KVIMR_TRACKS, Profile, ProfileError, SEALDB_SHINGLE};
 const ZONED_PROFILE: &str = "hc620";
 const CONVENTIONAL_PROFILE: &str = "st1000dm003";
 const INTERLACED_PROFILE: &str = "st500dm002";
-/// The flash drive beside one.
+/// The usual profile of a flash drive.
 const FLASH_PROFILE: &str = "ssd120";
 
-/// Flash is so small a share of the drive beside it: 40 GB of 8 TB; but some logs must fit. Source:
-/// Pitchumani's thesis, figure 5.3.
+/// Flash has 1/200 of the drive's capacity (40 GB for 8 TB), and room for some logs. Source: Pitchumani's
+/// thesis, figure 5.3.
 const FLASH_SHARE: u64 = 200;
 const FLASH_LOG_COUNT_MIN: u64 = 16;
 
-/// Zones on a drive whose real model has none: those of the `hc620`, of which one in a hundred is
-/// conventional.
+/// Zones on a drive whose real model has none: like those of the `hc620`, with one conventional zone in a
+/// hundred.
 const ZONE_LEN_BYTES: u64 = 256 << 20;
 const ZONES_PER_CONVENTIONAL: u64 = 100;
 const CONVENTIONAL_ZONE_COUNT_MIN: u64 = 2;
 const OPEN_ZONE_LIMIT: u32 = 128;
 
-/// How a drive differs from the real one of its profile.
+/// The differences of a drive from the real one of its profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct DriveShape {
-    /// How the drive records: conventional, zoned, shingled or interlaced [default: as the real one
-    /// does, or as the layout needs it]
+    /// Recording: conventional, zoned, shingled or interlaced [default: that of the real drive, or the
+    /// one that the layout needs]
     #[arg(long, value_name = "RULE", value_parser = recording)]
     pub rule: Option<Recording>,
 
-    /// A smaller drive of the same make [default: the full length of the real one]
+    /// Capacity, such as 8GiB or 2TB [default: that of the real drive]
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<ByteCount>,
 
-    /// Zoned drives: the length of a zone [default: the real drive's, or what the layout is for]
+    /// Zoned drives: length of a zone, such as 256MiB [default: that of the real drive, or the one that
+    /// suits the layout]
     #[arg(long = "zone-len", alias = "zone_len", value_name = "SIZE")]
     pub zone_len: Option<ByteCount>,
 
-    /// Shingled drives: the length of a track; interlaced ones: of a bottom track
+    /// Shingled drives: length of a track; interlaced drives: length of a bottom track
     #[arg(long = "track-len", alias = "track_len", value_name = "SIZE")]
     pub track_len: Option<ByteCount>,
 
-    /// Shingled drives: how many of the following tracks a write destroys
+    /// Shingled drives: number of following tracks that a write destroys
     #[arg(long = "overlap-tracks", alias = "overlap_tracks", value_name = "COUNT")]
     pub overlap_tracks: Option<u32>,
 
-    /// Interlaced drives: the length of a top track [default: as long as a bottom one]
+    /// Interlaced drives: length of a top track [default: that of a bottom track]
     #[arg(long = "top-track-len", alias = "top_track_len", value_name = "SIZE")]
     pub top_track_len: Option<ByteCount>,
 }
 
-/// A kind of drive, by name.
+/// The recording called `name`.
 fn recording(name: &str) -> Result<Recording, String> {
     let known = Recording::all();
     known.into_iter().find(|recording| recording.name() == name).ok_or_else(|| {
         let names: Vec<_> = known.iter().map(|recording| recording.name()).collect();
-        format!("{name:?} is no rule of a drive; there are {}", names.join(", "))
+        format!("{name:?} is not a recording; the recordings are {}", names.join(", "))
     })
 }
 
 impl DriveShape {
-    /// The profile called `name` (or the one that suits), in this shape; to be formatted as `layout`,
-    /// if that is known already.
+    /// The profile called `name`, or the one that suits, in this shape. The drive will be formatted as
+    /// `layout`, if that is known already.
     ///
     /// # Errors
-    /// [`BenchError::Drive`]: no such profile, or not such a drive of it; [`BenchError::Options`]:
-    /// flags that contradict each other.
+    /// [`BenchError::Drive`]: the profile does not exist, or cannot have this shape. [`BenchError::Options`]:
+    /// flags contradict each other.
     pub fn profile(
         &self,
         name: Option<&str>,
@@ -107,7 +108,7 @@ impl DriveShape {
         shaped.map_err(|source| failed(name, source))
     }
 
-    /// The drive records as the real one does.
+    /// The profile with the real drive's recording.
     fn cut(&self, profile: &Profile) -> Result<Profile, ProfileError> {
         let profile = match self.zone_len {
             Some(len) => profile.with_zone_len(Blocks::holding(len.0))?,
@@ -128,9 +129,9 @@ impl DriveShape {
         }
     }
 
-    /// The drive records as another one.
+    /// The profile with another recording.
     fn recorded(&self, profile: &Profile, recording: Recording) -> Result<Profile, ProfileError> {
-        // Without its own rule first: its zones are no measure of the new one.
+        // The profile's own rule goes first, because its zones say nothing about the new recording.
         let bare = profile.with_rule(Rule::Anywhere)?;
         let len_bytes = self.capacity.map_or(bare.geometry().len().bytes(), |capacity| capacity.0);
         match recording {
@@ -183,7 +184,7 @@ impl DriveShape {
         }
     }
 
-    /// Refuses what means nothing to such a drive.
+    /// Refuses flags that have no meaning for such a drive.
     fn check(&self, recording: Option<Recording>) -> Result<(), BenchError> {
         let name = recording.map_or("another kind of", Recording::name);
         let flags = [
@@ -200,8 +201,7 @@ impl DriveShape {
             if is_there && recording.is_none_or(|recording| !needed.contains(&recording)) {
                 let names: Vec<&str> = needed.iter().map(|needed| needed.name()).collect();
                 return Err(BenchError::Options(format!(
-                    "{flag} is for {} drives and this one is {name}; leave it out, or pass \
-                     --rule {}",
+                    "{flag} is for {} drives and this one is {name}; omit it, or pass --rule {}",
                     names.join(" and "),
                     names[0],
                 )));
@@ -211,14 +211,14 @@ impl DriveShape {
     }
 }
 
-/// The layout to format a drive of `geometry` as: `layout` if that is said, else the usual one.
+/// The layout for a drive of `geometry`: `layout` if given, otherwise the usual one.
 ///
 /// # Errors
 /// [`BenchError::Layout`]: the layout cannot use the drive, or none can.
 pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout, BenchError> {
     let Some(layout) = layout.or_else(|| Layout::default_for(geometry.rule())) else {
         let name = geometry.rule().name();
-        return Err(BenchError::Options(format!("no layout is for {name} drives")));
+        return Err(BenchError::Options(format!("no layout suits {name} drives")));
     };
     match layout.suits(geometry) {
         Ok(()) => Ok(layout),
@@ -229,8 +229,8 @@ pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout,
     }
 }
 
-/// The flash drive to make beside a drive of `geometry` that is formatted as `layout`: `asked` long, or
-/// the usual share; `None` where the layout has none.
+/// The profile of the flash drive for a drive of `geometry` with `layout`, of length `asked` or of the usual
+/// share; `None` if the layout has no flash drive.
 ///
 /// # Errors
 /// [`BenchError::Drive`]: flash cannot be as long as asked.

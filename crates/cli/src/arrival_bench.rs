@@ -1,5 +1,4 @@
-//! `bench arrivals`: all layouts under all arrival models at several loads; the work is the crate
-//! `imbrex-bench`'s.
+//! `bench arrivals`: all layouts under all arrival models at several loads, by the crate `imbrex-bench`.
 
 use crate::Session;
 use crate::error::{CliError, Context, Exit};
@@ -17,14 +16,14 @@ use std::path::PathBuf;
 pub(crate) struct ArrivalBenchArgs {
     #[command(flatten)]
     options: ArrivalBenchOptions,
-    /// Write the table (text), the numbers (JSON) and the picture (SVG) into this directory
+    /// Directory for the table (text), the numbers (JSON) and the picture (SVG); created if missing
     #[arg(long, value_name = "DIR", default_value = "bench-arrivals")]
     out: PathBuf,
 }
 
 impl ArrivalBenchArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
-        // What would fail in the end fails now: the runs may take half an hour.
+        // An output directory that cannot be written fails now: the runs may take half an hour.
         let is_json = session.out.is_json()?;
         let dir = &self.out;
         std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
@@ -52,7 +51,7 @@ impl ArrivalBenchArgs {
         put("arrivals.txt", &table)?;
         put("arrivals.json", &report.to_json())?;
         put("arrivals.svg", &report.to_svg())?;
-        note(format!("the picture is {}", dir.join("arrivals.svg").display()));
+        note(format!("the picture is in {}", dir.join("arrivals.svg").display()));
         match lost(&report) {
             Some(message) => Err(CliError::new(Exit::Store, message)),
             None if report.interrupted => Err(CliError::interrupted()),
@@ -61,18 +60,19 @@ impl ArrivalBenchArgs {
     }
 }
 
-/// That runs have lost their stores, and the first one's story.
+/// The number of runs that lost their stores, with the story of the first one.
 fn lost(report: &ArrivalBenchReport) -> Option<String> {
     let lost = report.runs.iter().filter(|run| run.failure.is_some());
     let (count, all) = (lost.clone().count(), report.runs.len());
     let (run, failure) = lost.filter_map(|run| Some((run, run.failure.as_ref()?))).next()?;
     Some(format!(
-        "{count} of {all} runs ended early, and their figures say what was done: {}, {}, {}/s: {failure}",
+        "{count} of {all} runs ended early; their figures cover the operations until then; the first was {}, {}, \
+         {}/s: {failure}",
         run.layout, run.model, run.load_per_s
     ))
 }
 
-/// Milliseconds to a microsecond.
+/// Milliseconds, with three decimals.
 fn ms(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }

@@ -1,5 +1,5 @@
-//! `arrivals`: when the operations of an open-loop run are due, and what a series of arrivals is like;
-//! the work is the crate `imbrex-workload`'s.
+//! `arrivals`: generates the arrival times of an open-loop run, and analyses a series of them, by the crate
+//! `imbrex-workload`.
 
 use crate::Session;
 use crate::error::{CliError, Context};
@@ -23,61 +23,63 @@ use std::path::{Path, PathBuf};
 pub(crate) struct ArrivalsArgs {
     #[command(subcommand)]
     command: Option<ArrivalsCommand>,
-    /// How arrivals are distributed: constant, poisson, selfsimilar, diurnal or recorded
+    /// The arrival model: constant, poisson, selfsimilar, diurnal or recorded
     #[arg(long, required = true)]
     model: Option<String>,
-    /// Operations a second, in the mean
+    /// Mean rate, in operations per second
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// How long the series is
+    /// Length of the series, in seconds
     #[arg(long, conflicts_with = "operations", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// How many operations it has
+    /// Length of the series, in operations
     #[arg(long)]
     operations: Option<u64>,
-    /// The same seed gives the same series on any machine
+    /// Seed: the same seed gives the same series on every machine
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// selfsimilar: the share of one half of any interval, between 0.5 and 1 [default: 0.65]
+    /// selfsimilar: the share of arrivals that falls into one half of any interval, between 0.5 and 1
+    /// [default: 0.65]
     #[arg(long)]
     bias: Option<String>,
-    /// diurnal: operations a second above and below the mean
+    /// diurnal: amplitude around the mean rate, in operations per second
     #[arg(long)]
     modulation: Option<String>,
-    /// diurnal: minutes from one high to the next [default: 15]
+    /// diurnal: length of a cycle, in minutes [default: 15]
     #[arg(long, value_name = "MINUTES")]
     cycle_length: Option<String>,
-    /// diurnal: of the gaps: constant, uniform, exponential or pareto [default: pareto]
+    /// diurnal: distribution of the gaps: constant, uniform, exponential or pareto [default: pareto]
     #[arg(long)]
     distribution: Option<String>,
-    /// diurnal: Pareto's shape, more than 1 [default: 1.5]
+    /// diurnal: shape of the Pareto distribution, greater than 1 [default: 1.5]
     #[arg(long)]
     shape: Option<String>,
-    /// recorded: a file with a time a line, plain, .zst or .gz
+    /// recorded: a file with one arrival time per line, plain, .zst or .gz
     #[arg(long)]
     file: Option<String>,
 }
 
 #[derive(clap::Subcommand, Debug)]
 enum ArrivalsCommand {
-    /// Tell what a series is like: its rate, autocorrelation and Hurst exponent by five estimators
+    /// Analyse a series: its rate, its autocorrelation, and its Hurst exponent by five estimators
     Analyse(AnalyseArgs),
 }
 
 /// Arguments of `imbrex arrivals analyse`.
 #[derive(clap::Args, Debug)]
 struct AnalyseArgs {
-    /// A time a line, as `imbrex arrivals` prints it, plain, .zst or .gz; - for standard input
+    /// A file with one arrival time per line, as `imbrex arrivals` prints it, plain, .zst or .gz; `-`
+    /// reads standard input
     file: PathBuf,
-    /// Seconds of a bin in which arrivals are counted
+    /// Length of the bins in which arrivals are counted, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     bin: f64,
-    /// At which lags the autocorrelation is told
+    /// Lags of the autocorrelation
     #[arg(long, value_delimiter = ',', default_value = "1,2,5,10,100,1000")]
     lags: Vec<usize>,
 }
 
-/// Interrupts and progress are looked at once in so many times.
+/// Interruption and progress are handled once every so many arrivals.
 const LOOK_EVERY: u64 = 1 << 16;
 
 impl ArrivalsArgs {
@@ -88,7 +90,7 @@ impl ArrivalsArgs {
         }
     }
 
-    /// The value of a property, as an option has it.
+    /// The value of a property, from the option that stands for it.
     fn property(&self, key: &str) -> Option<String> {
         let option = match key {
             "arrivalgenerator" => &self.model,
@@ -103,7 +105,8 @@ impl ArrivalsArgs {
         option.clone()
     }
 
-    /// An option that another model has would be obeyed by none; and all but one need rate and end.
+    /// Refuses an option of another model, which would have no effect. Every model but `recorded` needs a
+    /// rate and an end.
     fn check_options(&self, model: &ArrivalModel) -> Result<(), CliError> {
         let name = match model {
             ArrivalModel::Constant => "constant",
@@ -123,7 +126,7 @@ impl ArrivalsArgs {
         let is_other =
             |(_, value, of): &&(&str, &Option<String>, &str)| value.is_some() && *of != name;
         if let Some((option, _, of)) = options.iter().find(is_other) {
-            let message = format!("{option} is for {of} arrivals; --model is {name}");
+            let message = format!("{option} is for {of} arrivals, but --model is {name}");
             return Err(CliError::usage(message));
         }
         if name == "recorded" {
@@ -133,7 +136,7 @@ impl ArrivalsArgs {
             return Err(CliError::usage(format!("{name} arrivals need --rate")));
         }
         if self.seconds.is_none() && self.operations.is_none() {
-            let message = format!("{name} arrivals need an end: --seconds or --operations");
+            let message = format!("{name} arrivals need a length: --seconds or --operations");
             return Err(CliError::usage(message));
         }
         Ok(())
@@ -143,7 +146,7 @@ impl ArrivalsArgs {
         let is_json = session.out.is_json()?;
         let model = ArrivalModel::from_properties(&|key| self.property(key)).map_err(failed)?;
         self.check_options(&model)?;
-        // A recorded series needs neither.
+        // A recorded series needs neither a rate nor an end.
         let rate = self.rate.unwrap_or(1.0);
         let end = match (self.seconds, self.operations) {
             (Some(seconds), _) => ArrivalEnd::Duration { ns: nanoseconds("--seconds", seconds)? },
@@ -184,7 +187,7 @@ impl AnalyseArgs {
         let mut count = 0;
         for at_ns in self.open(session)? {
             if let Err(error) = at_ns.and_then(|at_ns| analyser.push(at_ns)) {
-                // A line that an interruption cut is no wrong one.
+                // An interruption can cut a line short; that is no malformed line.
                 session.interrupt.check()?;
                 return Err(failed(error));
             }
@@ -209,7 +212,7 @@ impl AnalyseArgs {
         session.out.bytes(figures(&analysis).text().as_bytes())?;
         if analysis.gaps.hurst.is_none() || analysis.counts.hurst.is_none() {
             let note = format!(
-                "\na dash: all values are the same, or fewer than the lag; no Hurst exponent below \
+                "\na dash means that all values are equal, or fewer than the lag; the Hurst exponent needs \
                  {LEN_MIN} values"
             );
             session.out.line(note)?;
@@ -217,7 +220,7 @@ impl AnalyseArgs {
         Ok(())
     }
 
-    /// What errors call the file.
+    /// The name of the file in errors.
     fn name(&self) -> &Path {
         if self.file == Path::new("-") { Path::new("standard input") } else { &self.file }
     }
@@ -248,14 +251,16 @@ fn nanoseconds(option: &str, seconds: f64) -> Result<u64, CliError> {
     if (0.0..=1e9).contains(&seconds) {
         return Ok((seconds * 1e9).round() as u64);
     }
-    Err(CliError::usage(format!("{option} is {seconds}; it is 0 to 1000000000 seconds")))
+    Err(CliError::usage(format!(
+        "{option} is {seconds}; it must be between 0 and 1000000000 seconds"
+    )))
 }
 
 fn summary(analysis: &ArrivalAnalysis) -> Report {
     let mut report = Report::default();
     report.row("operations", analysis.operations.to_string(), analysis.operations);
     report.row("seconds", format!("{:.3}", analysis.seconds), analysis.seconds);
-    report.row("a second", format!("{:.3}", analysis.rate_per_s), analysis.rate_per_s);
+    report.row("per second", format!("{:.3}", analysis.rate_per_s), analysis.rate_per_s);
     report
 }
 
@@ -273,8 +278,8 @@ fn figures(analysis: &ArrivalAnalysis) -> Table {
     row("values".to_owned(), &|of| of.values as f64, 1.0, 0);
     row("mean".to_owned(), &|of| of.mean, 1e3, 3);
     row("standard deviation".to_owned(), &|of| of.deviation, 1e3, 3);
-    row("least".to_owned(), &|of| of.min, 1e3, 3);
-    row("most".to_owned(), &|of| of.max, 1e3, 3);
+    row("minimum".to_owned(), &|of| of.min, 1e3, 3);
+    row("maximum".to_owned(), &|of| of.max, 1e3, 3);
     for (at, correlation) in gaps.autocorrelation.iter().enumerate() {
         let value = |of: &SeriesFigures| of.autocorrelation[at].value.unwrap_or(f64::NAN);
         row(format!("autocorrelation at {}", correlation.lag), &value, 1.0, 4);

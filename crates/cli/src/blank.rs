@@ -1,4 +1,5 @@
-//! Whether a drive is blank: what opens no more may still be saved, so nothing is made over it unasked.
+//! Detection of a blank drive. A drive that does not open may still hold data worth saving, so a command
+//! formats a drive that is not blank only on request.
 
 use crate::byte_size::grouped;
 use imbrex::looked_at;
@@ -6,22 +7,22 @@ use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Zon
 
 const PIECE: Blocks = Blocks::holding(1 << 20);
 
-/// What says that something was written to the drive; `None` for a blank one.
+/// The evidence that something was written to the drive; `None` if it is blank.
 pub(crate) fn written(drive: &dyn Disk) -> Result<Option<String>, DiskError> {
     let zones = drive.report_zones();
-    // Of one that is offline nothing is left to be saved.
+    // An offline zone holds nothing that could be saved.
     let is_blank = |zone: &&ZoneInfo| {
         matches!(zone.state, ZoneState::Empty | ZoneState::NoPointer | ZoneState::Offline)
     };
     let written_count = zones.iter().filter(|zone| !is_blank(zone)).count();
     if written_count > 0 {
         let [written, all] = [written_count, zones.len()].map(|count| grouped(count as u64));
-        return Ok(Some(format!("of its {all} zones {written} are written")));
+        return Ok(Some(format!("{written} of its {all} zones are written")));
     }
     for range in looked_at(drive) {
         if !reads_as_zeros(drive, range)? {
             return Ok(Some(match zones.is_empty() {
-                true => "something lies at its beginning or its end".to_owned(),
+                true => "its beginning or its end is not blank".to_owned(),
                 false => "its conventional zones are not blank".to_owned(),
             }));
         }
@@ -69,6 +70,6 @@ mod tests {
         assert_eq!(written(&disk).unwrap(), None);
         let last = disk.geometry().zone_range(imbrex_disk::ZoneId(63)).unwrap().start;
         disk.write(last, &[0; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
-        assert_eq!(written(&disk).unwrap().unwrap(), "of its 64 zones 1 are written");
+        assert_eq!(written(&disk).unwrap().unwrap(), "1 of its 64 zones are written");
     }
 }

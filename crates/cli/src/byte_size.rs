@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ByteSize(pub(crate) u64);
 
-/// Suffixes and their factors; the first that matches counts, so longer ones stand first.
+/// Suffixes and their factors. The first match wins, so longer suffixes come first.
 const UNITS: [(&str, u64); 14] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -42,7 +42,7 @@ impl FromStr for ByteSize {
         if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
             return Err(wrong());
         }
-        let too_large = || format!("{text:?} is more than any drive holds");
+        let too_large = || format!("{text:?} is more than any drive can hold");
         let whole: u128 = whole.parse().map_err(|_| wrong())?;
         let parts: u128 =
             if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| wrong())? };
@@ -74,7 +74,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// A count with its thousands apart: `1 234 567`.
+/// A count with spaces between its thousands: `1 234 567`.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

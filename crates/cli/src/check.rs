@@ -1,5 +1,10 @@
-//! `check`: verifies every checksum, extent, write pointer and reference of a store; of another database's
-//! files where they lie, and the logs that opening reads; of a block device all that it holds for its host.
+//! `check`: verifies what a drive holds.
+//!
+//! | content | verified |
+//! |---|---|
+//! | a store | every checksum, extent, write pointer and reference |
+//! | files of another database | their extents, and the logs that opening reads |
+//! | a block device | every block that a client wrote can be read |
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -21,9 +26,9 @@ pub(crate) struct CheckArgs {
     store: DriveArgs,
 }
 
-/// What is known of another database's files.
-const SOUND: &str = "nothing is wrong with the files as such, nor with logs that were being written; \
-                     other content is the database's";
+/// The result for sound files of another database.
+const SOUND: &str = "nothing is wrong with the files and the logs that were open; only the database can check \
+                     the content of other files";
 
 impl CheckArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
@@ -85,14 +90,14 @@ impl CheckArgs {
             Err(CliError::new(
                 Exit::Corrupt,
                 format!(
-                    "{shown}: {result}; what still reads can be saved with `imbrex scan {shown} \
-                     --skip-damage --format json`"
+                    "{shown}: {result}; save what can still be read with `imbrex scan {shown} --skip-damage \
+                     --format json`"
                 ),
             ))
         })
     }
 
-    /// Checks a drive that holds no store, but a block device or another database's files; `None` if it holds one.
+    /// Checks a drive that holds a block device or the files of another database; `None` if it holds a store.
     fn check_other(&self, session: &mut Session) -> Result<Option<()>, CliError> {
         let (drive, mounted) = self.store.mount(&Runtime::threads(1))?;
         let disk = drive.disk();
@@ -119,7 +124,7 @@ impl CheckArgs {
         self.conclude(session, report, SOUND, findings).map(Some)
     }
 
-    /// Reads all that a block device holds.
+    /// Reads every block that a block device holds.
     fn check_device(&self, session: &mut Session, disk: Arc<dyn Disk>) -> Result<(), CliError> {
         let shown = self.store.shown();
         let driver = device::open(disk, &shown)?;
@@ -151,16 +156,16 @@ impl CheckArgs {
         }
         let findings = found.unreadable.iter().map(|range| {
             format!(
-                "{} at byte {} of the device cannot be read: damaged on the drive; what is written \
-                 there anew can be",
+                "{} at byte {} of the device cannot be read: damaged on the drive; writing there again \
+                 makes it readable",
                 ByteSize(range.len.bytes()),
                 Blocks::new(range.start.get()).bytes()
             )
         });
-        self.conclude(session, report, "all of it can be read", findings.collect())
+        self.conclude(session, report, "every block can be read", findings.collect())
     }
 
-    /// Ends a report of what holds no store.
+    /// Completes the report of a drive that holds no store.
     fn conclude(
         &self,
         session: &mut Session,

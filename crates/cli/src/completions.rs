@@ -1,4 +1,4 @@
-//! Shell completions and the manual page, out of the same definitions as the command line.
+//! Shell completions and the manual page, generated from the definitions of the command line.
 
 use crate::error::{CliError, Context, EXIT_CODES};
 use crate::{Args, Session};
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 /// Arguments of `imbrex completions`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CompletionsArgs {
-    /// Which shell
+    /// The shell to print completions for
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -48,7 +48,7 @@ pub(crate) fn manual(session: &mut Session) -> Result<(), CliError> {
     session.out.bytes(&page)
 }
 
-/// One command and its arguments, and those below it.
+/// Writes a section about a command and its arguments, and about its subcommands.
 fn describe(command: &clap::Command, parent: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     let name = format!("{parent} {}", command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! `demo`: the whole path in half a minute, on a drive of its own.
+//! `demo`: the whole path in half a minute, on a new drive.
 //!
-//! Real records that every Debian machine has: `/var/lib/dpkg/status`, one package a record, and
-//! the lists of files of each package. Elsewhere the files below the current directory, by path.
+//! The records are real. On a Debian machine they are the packages in `/var/lib/dpkg/status`, and the files
+//! of each package. On other machines they are the files below the current directory, by path.
 
 mod records;
 
@@ -27,14 +27,14 @@ use std::sync::Arc;
 /// Arguments of `imbrex demo`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Keep the drive and its picture in this directory; without it they go to a temporary one,
-    /// which is removed at the end
+    /// Keep the drive and its picture in this directory [default: a temporary directory, removed at the
+    /// end]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How the store lies on the drive; `imbrex layouts` lists them
+    /// Layout of the store on the drive; `imbrex layouts` lists them
     #[arg(long, value_name = "NAME", default_value = "leveled-zones")]
     layout: String,
-    /// Decides what the power cut takes
+    /// Seed that selects the unflushed writes that the power cut loses
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -45,7 +45,7 @@ const CAPACITY_BYTES: u64 = 8 << 30;
 /// A store on the demo's drive, between two power cuts.
 struct Stand {
     disk: Arc<SimDisk>,
-    /// What the files lie on: the drive, or a translation over it.
+    /// The disk below the files: the drive, or a translation layer over it.
     below: Arc<dyn Disk>,
     files: FileLayer,
     db: Db,
@@ -54,7 +54,9 @@ struct Stand {
 impl DemoArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         if session.out.is_json()? {
-            return Err(CliError::usage("demo tells a story; it has no JSON"));
+            return Err(CliError::usage(
+                "the demo prints text for people and has no JSON form; omit --format",
+            ));
         }
         let temporary;
         let dir = match &self.dir {
@@ -98,7 +100,7 @@ impl DemoArgs {
     }
 }
 
-/// Memtables and tables of a 64th of their usual length, so that a few records already make levels.
+/// Memtables and tables are 1/64 of their usual length, so that a few records already fill several levels.
 const SHRUNK_BY: u64 = 64;
 
 fn options(layout: Layout, geometry: &Geometry) -> Options {
@@ -110,7 +112,8 @@ fn options(layout: Layout, geometry: &Geometry) -> Options {
 fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, CliError> {
     session.out.line("1. A drive\n")?;
     if layout.takes_flash() {
-        let message = format!("the demo is of one drive, and {layout} takes two; choose another");
+        let message =
+            format!("the demo has one drive, and {layout} takes two; choose another layout");
         return Err(CliError::usage(message));
     }
     let shape = DriveShape { capacity: Some(ByteCount(CAPACITY_BYTES)), ..DriveShape::default() };
@@ -119,7 +122,7 @@ fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, C
     let title = profile.title().to_owned();
     let disk = SimDisk::builder(geometry)
         .profile(profile)
-        // So that a power cut has something to take.
+        // Without a write cache the power cut would lose nothing.
         .write_cache(Blocks::holding(8 << 20))
         .create_image(path, "demo", 1)
         .context(|| "cannot create drive")?;
@@ -141,28 +144,28 @@ fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, C
     Ok(Stand::new(disk, stack))
 }
 
-/// What a write may do on the drive, in words.
+/// The rule of the drive for writes, in words.
 fn recording(geometry: &Geometry) -> String {
     match geometry.rule() {
         Rule::AtPointer(zones) => format!(
-            "{} zones of {}, each of which takes writes only at its write pointer",
+            "{} zones of {}; each takes writes only at its write pointer",
             geometry.zone_count(),
             ByteSize(zones.zone_len.bytes())
         ),
         Rule::IsolationDistance(tracks) => format!(
-            "shingled tracks: a write destroys the {} that follow it",
+            "shingled tracks: a write destroys the {} after it",
             ByteSize(tracks.track_len.bytes() * u64::from(tracks.overlap_tracks))
         ),
         Rule::Neighbours(tracks) => format!(
-            "interlaced tracks of {}: a write to a bottom one destroys its two top neighbours",
+            "interlaced tracks of {}: a write to a bottom track destroys its two top neighbours",
             ByteSize(tracks.bottom_track_len.bytes())
         ),
         Rule::Anywhere => "conventional: it takes writes anywhere".to_owned(),
     }
 }
 
-/// The real drive has one conventional zone in a hundred; cut down to 32 zones it has none, and
-/// everything must live by the rule of the write pointer.
+/// The geometry without conventional zones. The real drive has one conventional zone in a hundred, so a
+/// drive of 32 zones has none, and every write must follow the rule of the write pointer.
 fn without_conventional_zones(geometry: Geometry) -> Result<Geometry, CliError> {
     let mut rule = *geometry.rule();
     if let Rule::AtPointer(zones) = &mut rule {
@@ -177,7 +180,7 @@ impl Stand {
         Stand { disk, below, files, db }
     }
 
-    /// Opens what `disk` holds.
+    /// Opens the store on `disk`.
     fn open(disk: Arc<SimDisk>) -> Result<Stand, CliError> {
         let runtime = Runtime::threads(2);
         let drive = Arc::clone(&disk) as Arc<dyn Disk>;
@@ -228,7 +231,7 @@ fn load(stand: &Stand, session: &mut Session) -> Result<Vec<Collection>, CliErro
     Ok(collections)
 }
 
-/// The records in an order of their own: the store has to sort them.
+/// The records in random order, so that the store has to sort them.
 fn shuffled(collection: &Collection) -> Vec<(&Vec<u8>, &Vec<u8>)> {
     let mut records: Vec<_> = collection.records.iter().collect();
     let mut prng = Prng::new(1).derive(collection.name);
@@ -306,7 +309,7 @@ fn delete(
     let left = keyspace.prefix(&collection.prefix).context(|| "cannot scan")?.count();
     let kept = keyspace.prefix("").context(|| "cannot scan")?.count();
     session.out.line(format!(
-        "   deleted {} keys with prefix {} of {}: {left} of them are left, {} others stay",
+        "   deleted {} keys with prefix {} from {}: {left} of them are left, {} other keys remain",
         doomed.len(),
         key::shown(&collection.prefix),
         collection.name,
@@ -314,7 +317,7 @@ fn delete(
     ))
 }
 
-/// How many writes the power cut finds synced, and how many not.
+/// The number of synced and of unsynced writes before the power cut.
 const SYNCED_COUNT: u32 = 500;
 const UNSYNCED_COUNT: u32 = 3_000;
 
@@ -357,10 +360,10 @@ fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, Cl
     let kept = grouped(u64::from(found_count - SYNCED_COUNT));
     let lost = grouped(u64::from(SYNCED_COUNT + UNSYNCED_COUNT - found_count));
     session.out.line(format!(
-        "   {SYNCED_COUNT} writes, a sync, {unsynced} writes more, and the power goes\n   \
-         in the drive's write cache: {} blocks lost, {} had reached the platter\n   recovered: all \
-         {SYNCED_COUNT} synced writes; of the others the first {kept}, the newest {lost} are \
-         lost, none in between",
+        "   {SYNCED_COUNT} writes, a sync, {unsynced} more writes, then the power fails\n   \
+         of the drive's write cache, {} blocks are lost and {} had reached the platter\n   recovered: all \
+         {SYNCED_COUNT} synced writes, and the first {kept} of the others; the newest {lost} are lost, \
+         without a gap",
         cycle.lost.get(),
         cycle.survived.get(),
     ))?;
@@ -380,7 +383,7 @@ fn show(stand: &Stand, path: &Path, session: &mut Session) -> Result<(), CliErro
     drive::write_svg(&Target::new(&picture, &[path])?, path, &drive, &map)
 }
 
-/// What the steps before the power cut took.
+/// The cost of the steps before the power cut.
 fn show_cost(
     metrics: &Metrics,
     counters: &Counters,

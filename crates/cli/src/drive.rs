@@ -1,4 +1,4 @@
-//! `drive create`, `format`, `info`, `bench` and `zones`: the drive itself.
+//! `drive create`, `format`, `info`, `bench` and `zones`: commands about the drive itself.
 
 mod content;
 mod formatting;
@@ -28,15 +28,15 @@ use std::sync::Arc;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DriveCommand {
-    /// Make an emulated drive with an empty store on it, in one sparse file
+    /// Create an emulated drive with an empty store, in one sparse file
     Create(CreateArgs),
-    /// Make an empty store on a drive that is there, such as a block device of this machine
+    /// Make an empty store on an existing drive, such as a block device of this machine
     Format(formatting::FormatArgs),
-    /// Describe a drive: profile, geometry, space
+    /// Describe a drive: model, geometry, layout, used space
     Info(InfoArgs),
-    /// Measure a drive profile in modelled time, beside the real drive's published figures
+    /// Measure a drive profile in modelled time, and compare it with figures published for the real drive
     Bench(BenchArgs),
-    /// Draw the drive: each zone's state, fill and level
+    /// Draw the zones of a drive: state, fill and content of each
     Zones(ZonesArgs),
 }
 
@@ -52,34 +52,34 @@ impl DriveCommand {
     }
 }
 
-/// What cannot be done where `drive create` fails.
+/// How the errors of `drive create` begin.
 const WHAT: &str = "cannot create drive";
 
 /// Arguments of `imbrex drive create`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CreateArgs {
-    /// Where to make the image; nothing may be there yet
+    /// The image file to create; nothing may exist at this path
     path: PathBuf,
-    /// The drive to emulate: hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a profile of your own (TOML)
-    /// [default: hc620, or what the layout is for]
+    /// The drive to emulate: hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a TOML file with a
+    /// profile of your own [default: hc620, or the profile that suits --layout]
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
     #[command(flatten)]
     shape: DriveShape,
     #[command(flatten)]
     content: Content,
-    /// Do not model how long the drive takes
+    /// Do not model the time that the drive takes
     #[arg(long)]
     no_timing: bool,
-    /// Where to make the image of the flash drive beside it, if the layout has one; nothing may be
-    /// there yet
+    /// The image file to create for the flash drive, if the layout has one; nothing may exist at this
+    /// path
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// How long the flash drive is [default: a two-hundredth of the drive, and room for some logs]
+    /// Capacity of the flash drive, such as 64GiB [default: 1/200 of the drive, plus room for some logs]
     #[arg(long, value_name = "SIZE", requires = "flash")]
     flash_size: Option<ByteCount>,
-    /// Decides the image's id and the format's, so that the same command makes the same image;
-    /// without it both are drawn from the operating system
+    /// Seed for the ids of the image and its format: the same command and seed create the same image
+    /// [default: random]
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -94,14 +94,15 @@ impl CreateArgs {
         let shown = self.path.display().to_string();
         if is_block_device(&self.path).unwrap_or(false) {
             return Err(CliError::usage(format!(
-                "cannot create drive: {shown} is a block device; `imbrex drive format` makes a store on it"
+                "cannot create drive: {shown} is a block device; `imbrex drive format {shown}` makes a store on it"
             )));
         }
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
             let parent = parent.display();
-            let message =
-                format!("cannot create drive: {shown}: {parent} is no directory; make it");
+            let message = format!(
+                "cannot create drive: {shown}: {parent} is not a directory; create it first"
+            );
             return Err(CliError::new(Exit::Store, message));
         }
         let flash_profile = self.flash_profile(layout, &geometry)?;
@@ -111,7 +112,7 @@ impl CreateArgs {
         let mut made = vec![&self.path];
         let mut formatted = Ok(());
         if let (Some(path), Some(profile)) = (&self.flash, flash_profile) {
-            // Another id than the drive's.
+            // The flash drive's id must differ from the drive's.
             match self.make(path, profile, !seed) {
                 Ok(flash) => drives = drives.with_flash(flash),
                 Err(error) => formatted = Err(error),
@@ -120,7 +121,7 @@ impl CreateArgs {
         }
         let formatted = formatted.and_then(|()| self.content.make(drives, layout, seed, &shown));
         if let Err(error) = formatted {
-            // The files are ours and hold nothing yet.
+            // This command created the files, and they hold nothing yet.
             made.into_iter().for_each(|path| _ = std::fs::remove_file(path));
             return Err(error);
         }
@@ -140,14 +141,14 @@ impl CreateArgs {
         Ok(Arc::new(disk))
     }
 
-    /// The flash drive to make, if the layout has one; `--flash` says where.
+    /// The profile of the flash drive, if the layout has one.
     fn flash_profile(
         &self,
         layout: Option<Layout>,
         geometry: &Geometry,
     ) -> Result<Option<Profile>, CliError> {
         let flash = self.flash.as_deref();
-        self.content.check_flash(layout, flash, WHAT, "--flash FILE says where to make it")?;
+        self.content.check_flash(layout, flash, WHAT, "--flash FILE names the image to create")?;
         match (layout, flash) {
             (Some(layout), Some(_)) => {
                 flash_profile(layout, geometry, self.flash_size).map_err(wrong)
@@ -157,7 +158,7 @@ impl CreateArgs {
     }
 }
 
-/// The command line asks for a drive that cannot be.
+/// The error of a command line that describes an impossible drive.
 fn wrong(error: BenchError) -> CliError {
     CliError::usage(CliError::of(WHAT, &error).to_string())
 }
@@ -173,7 +174,7 @@ fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
         report.row(
             "tracks",
             format!(
-                "of {}; a write destroys the {} that follow, {}",
+                "of {}; a write destroys the next {} tracks, {}",
                 ByteSize(track_len_bytes),
                 tracks.overlap_tracks,
                 ByteSize(overlap_bytes)
@@ -186,7 +187,7 @@ fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
         report.row(
             "tracks",
             format!(
-                "bottom ones of {}, top ones of {}; a write to a bottom one destroys its two \
+                "bottom tracks of {}, top tracks of {}; a write to a bottom track destroys its two \
                  neighbours",
                 ByteSize(bottom),
                 ByteSize(top)
@@ -254,7 +255,7 @@ impl InfoArgs {
                 session.out.report(&report)
             }
             Err(error) => {
-                // The drive itself could be described.
+                // The drive could be described although its files could not.
                 let content = other_content(&*disk, &error);
                 content.iter().for_each(|what| report.row("holds", *what, *what));
                 let told = session.out.report(&report);
@@ -264,14 +265,14 @@ impl InfoArgs {
     }
 }
 
-/// How the space is used.
+/// The use of the drive's space.
 pub(crate) fn space(report: &mut Report, files: &FileLayer) {
     use imbrex_files::Files;
     report.section("space");
     space_rows(report, &files.space());
 }
 
-/// How the flash drive's space is used.
+/// The use of the flash drive's space.
 pub(crate) fn flash_space(report: &mut Report, stats: &TierStats) {
     report.section("flash");
     report.row("files", grouped(stats.file_count), stats.file_count);
@@ -293,7 +294,7 @@ fn space_rows(report: &mut Report, space: &SpaceUse) {
 /// Arguments of `imbrex drive bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchArgs {
-    /// hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a TOML file
+    /// The profile to measure: hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a TOML file
     #[arg(default_value = "hc620", value_name = "PROFILE")]
     profile: String,
 }
@@ -350,7 +351,7 @@ impl BenchArgs {
 pub(crate) struct ZonesArgs {
     #[command(flatten)]
     drive: DriveArgs,
-    /// Write the picture to this file, as SVG
+    /// Write the picture to this file, as SVG, and print nothing else
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -369,12 +370,14 @@ impl ZonesArgs {
                 match device::open(Arc::clone(&disk), &self.drive.shown()) {
                     Ok(driver) => device = Some(driver.zones()),
                     Err(error) => {
-                        note(format!("imbrex: warning: {error}; this is the drive's own report"));
+                        note(format!(
+                            "imbrex: warning: {error}; the picture shows the drive's own report of its zones"
+                        ));
                     }
                 }
                 None
             }
-            // The drive itself can still be drawn.
+            // The drive's own report can still be drawn.
             Err(LayoutError::Files {
                 source: FilesError::NotFormatted { .. } | FilesError::Geometry { .. },
                 ..
@@ -420,12 +423,12 @@ impl ZonesArgs {
     }
 }
 
-/// The picture of an open drive.
+/// The zone map of an open drive.
 pub(crate) fn map(disk: &dyn Disk, files: &FileLayer, cell_count_max: usize) -> ZoneMap {
     ZoneMap::of_files(disk.geometry(), &files.zone_map(), cell_count_max)
 }
 
-/// The picture of the flash drive beside it, where there is one.
+/// The zone map of the flash drive, if there is one.
 fn flash_map(mounted: &Mounted, cell_count_max: usize) -> Option<ZoneMap> {
     let flash = mounted.tiers.as_ref()?.flash()?;
     Some(map(&**flash.disk(), flash, cell_count_max))

@@ -1,4 +1,4 @@
-//! `dump`: what a file or a structure on the drive holds, in words.
+//! `dump`: the content of a file or a structure on the drive, as text.
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     drive: DriveArgs,
-    /// A file's name, or image, catalog, versions; without it the files are listed
+    /// The name of a file, or one of: image, catalog, versions [default: list the files]
     what: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl DumpArgs {
                 )
             }
             Some("catalog") => {
-                // Also of a drive whose files do not open: what is wrong there may be seen here.
+                // This works for files that do not open too: the dump may show what is wrong with them.
                 let below = mounted.as_ref().map_or(disk, |m| Arc::clone(&m.disk));
                 let words = describe_catalog(&*below)
                     .context(|| format!("cannot read the catalog of {shown}"))?;
@@ -63,7 +63,7 @@ impl DumpArgs {
                 let file = files.list(name).into_iter().find(|file| file.name == name);
                 let file = file.ok_or_else(|| {
                     let message = format!(
-                        "{shown}: no file named {name:?}; `imbrex dump {shown}` lists them"
+                        "{shown}: no file named {name:?}; `imbrex dump {shown}` lists the files"
                     );
                     CliError::new(Exit::NotFound, message)
                 })?;
@@ -85,13 +85,13 @@ fn dump_file(files: &dyn Files, file: &FileInfo, lines: &mut Lines<'_>) -> Resul
             lines.engine(&file.name, |sink| dump_log(&*reader, files.format_id(), sink))
         }
         kind @ (FileKind::Metadata | FileKind::Other) => Err(CliError::usage(format!(
-            "{} is of kind {kind:?}, of which nothing is known",
+            "cannot dump {}: its kind is {kind:?}, and only tables and logs can be dumped",
             file.name
         ))),
     }
 }
 
-/// Lines on their way out; as JSON each is a string.
+/// Prints lines; in JSON each line is a string.
 struct Lines<'a> {
     out: &'a mut Output,
     is_json: bool,
@@ -115,7 +115,7 @@ impl Lines<'_> {
     ) -> Result<(), CliError> {
         let mut shown = Ok(());
         let dumped = dump(&mut |line| {
-            // After a failure or an interruption the rest of the file is read in silence.
+            // After a failure or an interruption the rest of the file is read without output.
             if shown.is_ok() {
                 shown = self.interrupt.check().and_then(|()| self.line(line));
             }

@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well: one line on standard error, and an exit code.
+//! The failure of a command: one line on standard error, and an exit code.
 
 use imbrex::LayoutError;
 use imbrex_disk::DiskError;
@@ -14,13 +14,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Whoever read standard output went away. That is no error of ours; all is as if it had read on.
+    /// The reader of standard output has gone. That is not an error of this command, which ends as usual.
     ReaderGone = 0,
-    /// The key is not there.
+    /// The key does not exist.
     NotFound = 1,
-    /// The command line makes no sense; clap uses the same code.
+    /// The command line is wrong; clap uses the same code.
     Usage = 2,
-    /// The input is malformed: a JSON line, a CSV header, a key that is too long.
+    /// The input is malformed, such as a JSON line, a CSV header or a key that is too long.
     BadData = 3,
     /// The drive, the store or the system refused or failed.
     Store = 4,
@@ -35,12 +35,12 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    the key was not found
-  2    the command line makes no sense
+  2    the command line is wrong
   3    the input data are malformed
   4    the drive, the store or the system refused or failed
   5    something on the drive is damaged
   130  interrupted; the store was closed cleanly
-  137  killed by a second interruption; the store was not closed, as in a power cut";
+  137  killed by a second interruption; the store was not closed, which is safe like a power cut";
 
 /// Why a command ended early.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl CliError {
         CliError::new(Exit::BadData, message)
     }
 
-    /// For the one place where it is made, [`crate::output`].
+    /// Only [`crate::output`] makes this error.
     pub(crate) fn reader_gone() -> CliError {
-        CliError::new(Exit::ReaderGone, "nobody reads standard output any more")
+        CliError::new(Exit::ReaderGone, "the reader of standard output has gone")
     }
 
     pub(crate) fn interrupted() -> CliError {
@@ -79,7 +79,7 @@ impl CliError {
         }
     }
 
-    /// Of several outcomes the first that failed; that nobody reads what is printed counts last.
+    /// The first error among several outcomes; [`Exit::ReaderGone`] counts only without another error.
     pub(crate) fn first<const N: usize>(
         outcomes: [Result<(), CliError>; N],
     ) -> Result<(), CliError> {
@@ -92,12 +92,12 @@ impl CliError {
         self.exit
     }
 
-    /// The same, and what can be done about it.
+    /// The same error, with advice.
     pub(crate) fn with_hint(self, hint: impl fmt::Display) -> CliError {
         CliError::new(self.exit, format!("{self}; {hint}"))
     }
 
-    /// The same; of damage it says how the rest is had.
+    /// The same error, with advice if it reports damage.
     pub(crate) fn with_damage_hint(self, hint: impl FnOnce() -> String) -> CliError {
         if self.exit == Exit::Corrupt { self.with_hint(hint()) } else { self }
     }
@@ -105,12 +105,12 @@ impl CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One line, whatever a file name or a foreign error carries.
+        // A file name or a foreign error may contain line breaks; the message is one line all the same.
         f.write_str(&self.message.replace(['\n', '\r'], " "))
     }
 }
 
-/// Says what was being done when a layer below failed.
+/// Adds to an error what the command was doing.
 pub(crate) trait Context<T> {
     /// Wraps an error as `what: error: its cause: ...`.
     fn context<W: fmt::Display>(self, what: impl FnOnce() -> W) -> Result<T, CliError>;
@@ -168,10 +168,10 @@ fn exit_of(error: &(dyn Error + 'static)) -> Exit {
     Exit::Store
 }
 
-/// Whether this cause, not one below it, says that something on a drive is damaged.
+/// Whether this cause itself, not one below it, reports damage on a drive.
 fn is_damage(cause: &(dyn Error + 'static)) -> bool {
     let files = cause.downcast_ref::<FilesError>();
-    // A flash drive's error lies in a box within the pair's, and a box is a type of its own.
+    // The error of a flash drive is boxed inside the pair's error, and downcasts as a box.
     let files = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|boxed| &**boxed));
     matches!(files, Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. }))
         || cause.downcast_ref().is_some_and(DiskError::is_damage)

@@ -1,8 +1,8 @@
-//! Ctrl-C: a flag that long work looks at between two operations, so that it can end cleanly.
+//! Interruption by Ctrl-C: a flag that long work checks between two operations, so that it ends cleanly.
 //!
-//! The first signal asks; the second kills the process, which the store survives as it survives a
-//! power cut. A terminal that goes away asks too, and never ends anything: it may do so
-//! because of the first signal.
+//! The first signal sets the flag. The second kills the process, which the store survives as it survives
+//! a power cut. The hangup of a terminal sets the flag and never kills: it may follow from the first
+//! signal.
 
 use crate::error::{CliError, Context};
 use imbrex_clockwork::{Clock, Crew, WallClock};
@@ -15,28 +15,29 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What comes so soon after the first signal is the same one: `timeout` sends its own to us and to our group.
+/// A signal within this time after the first one counts as the same: `timeout` signals both the process and
+/// its group.
 const ONE_NS: u64 = 500_000_000;
 
-/// Whether somebody wants us to stop; clones share it.
+/// Whether the user has asked the command to stop; clones share the flag.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
     then: Arc<Mutex<Then>>,
 }
 
-/// What a signal does besides asking.
+/// An action that the first signal triggers.
 type Then = Option<Box<dyn FnOnce() + Send>>;
 
 impl Interrupt {
-    /// Listens to SIGINT, SIGTERM and SIGHUP from now on; a SIGHUP that is to be ignored, as `nohup` has it, stays
-    /// so. Called before there is a second thread.
+    /// Starts to listen for SIGINT, SIGTERM and SIGHUP; a SIGHUP that `nohup` has ignored stays ignored.
+    /// Call it before any other thread starts.
     pub(crate) fn listen() -> Result<Interrupt, CliError> {
         let interrupt = Interrupt::default();
         let mut signals = SigSet::empty();
         signals.add(Signal::SIGINT);
         signals.add(Signal::SIGTERM);
-        // A signal that is blocked waits to be taken, even if it would be ignored.
+        // A blocked signal would be delivered even if it is ignored.
         if !is_ignored(Signal::SIGHUP) {
             signals.add(Signal::SIGHUP);
         }
@@ -59,20 +60,20 @@ impl Interrupt {
         };
         let crew = Crew::new();
         crew.start("signals", listening).context(|| "cannot listen to signals")?;
-        // It listens to the end; nobody waits for that.
+        // The thread listens until the process ends, and is never joined.
         std::mem::forget(crew);
         Ok(interrupt)
     }
 
     fn ask(&self) {
         if self.asked.swap(true, Ordering::SeqCst) {
-            // A foreign database's threads must not meet what `exit` would still run.
+            // `exit` would run destructors that the threads of a foreign database must not meet.
             let _ = kill_process(getpid(), rustix::process::Signal::KILL);
         }
         self.act();
     }
 
-    /// Does `then` as soon as somebody wants us to stop: for what waits and cannot look.
+    /// Runs `then` at the first signal, for work that waits and cannot check the flag.
     pub(crate) fn when_asked(&self, then: impl FnOnce() + Send + 'static) {
         *self.then() = Some(Box::new(then));
         if self.is_asked() {
@@ -91,7 +92,7 @@ impl Interrupt {
         self.then.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a long call is to go on.
+    /// The answer to a long call that asks whether to continue.
     pub(crate) fn flow(&self) -> ControlFlow<()> {
         if self.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -100,13 +101,13 @@ impl Interrupt {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// An error if somebody wants us to stop.
+    /// Returns an error if the user has asked the command to stop.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         if self.is_asked() { Err(CliError::interrupted()) } else { Ok(()) }
     }
 }
 
-/// Whether who started us wants `signal` ignored.
+/// Whether the parent process has set `signal` to be ignored.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -120,7 +121,7 @@ impl fmt::Debug for Interrupt {
     }
 }
 
-/// Standard input that ends when somebody wants us to stop, instead of waiting for its next byte.
+/// Standard input that ends at an interruption instead of waiting for its next byte.
 #[derive(Debug)]
 pub(crate) struct Stdin {
     interrupt: Interrupt,
@@ -134,7 +135,7 @@ impl Stdin {
 
 impl Read for Stdin {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        /// How long Ctrl-C may go unseen: short for a person, long for a processor.
+        /// The longest delay of Ctrl-C: short for a person, long for a processor.
         const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         loop {
             if self.interrupt.is_asked() {

@@ -1,4 +1,4 @@
-//! Keys and values as text: how they are given on the command line and shown.
+//! The text form of keys and values, on the command line and in output.
 
 use crate::error::CliError;
 use clap::Args;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// How keys are written on the command line.
+/// The notation of keys on the command line.
 #[derive(Args, Debug)]
 pub(crate) struct KeyNotation {
-    /// Keys on the command line are hexadecimal.
+    /// Keys on the command line are hexadecimal, such as 00ff
     #[arg(long)]
     hex_keys: bool,
 }
@@ -25,7 +25,7 @@ impl KeyNotation {
     }
 }
 
-/// Bytes out of an even number of hexadecimal digits.
+/// Decodes an even number of hexadecimal digits.
 pub(crate) fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
@@ -37,7 +37,7 @@ pub(crate) fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Two hexadecimal digits a byte.
+/// Two hexadecimal digits for each byte.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes
@@ -47,9 +47,9 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// `{"key": ..., "value": ...}`; what is not UTF-8 becomes `key_hex`, `value_hex`.
+/// `{"key": ..., "value": ...}`, with `key_hex` or `value_hex` for bytes that are not UTF-8.
 ///
-/// `load` reads it back.
+/// `load` reads this form back.
 pub(crate) fn entry_json(key: &[u8], value: Option<&[u8]>) -> Value {
     let mut entry = json!({});
     for (name, bytes) in [("key", Some(key)), ("value", value)] {
@@ -62,7 +62,7 @@ pub(crate) fn entry_json(key: &[u8], value: Option<&[u8]>) -> Value {
     entry
 }
 
-/// A key as messages show it: readable where it is text, cut where it is long.
+/// A key in a message: quoted if it is text, hexadecimal otherwise, and cut if it is long.
 pub(crate) fn shown(key: &[u8]) -> String {
     const SHOWN_CHARS: usize = 60;
     let text = match std::str::from_utf8(key) {

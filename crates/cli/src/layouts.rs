@@ -1,4 +1,4 @@
-//! `layouts`: what a drive can be formatted as, one line each.
+//! `layouts`: the list of layouts, one line each.
 
 use crate::Session;
 use crate::error::CliError;

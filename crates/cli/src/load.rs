@@ -1,7 +1,7 @@
-//! `load`: many records from a file or a pipe.
+//! `load`: stores many records from a file or a pipe.
 //!
-//! Records go to the store in batches of some hundred KiB; `--sync-every` bounds how much of a load
-//! a power cut may take back. A line that is no record ends the load, or is reported and skipped.
+//! Records are written in batches of some hundred KiB. `--sync-every` bounds how much of a load a power
+//! cut can lose. A malformed line ends the load, or is reported and skipped.
 
 mod record;
 mod source;
@@ -24,23 +24,23 @@ use source::Source;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// What the lines are.
+/// The format of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Lines {
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// Comma-separated, quoted where needed, the first line names the columns
+    /// Comma-separated, with quotes where needed; the first line names the columns
     Csv,
-    /// Tab-separated, never quoted, the first line names the columns
+    /// Tab-separated, without quotes; the first line names the columns
     Tsv,
 }
 
-/// What to do about a line that is no record.
+/// What to do about a malformed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnError {
-    /// Stop there; the records before it stay
+    /// Stop; the records before it are stored
     Stop,
-    /// Report it and go on
+    /// Report it and continue with the next line
     Skip,
 }
 
@@ -49,31 +49,32 @@ enum OnError {
 pub(crate) struct LoadArgs {
     #[command(flatten)]
     store: DriveArgs,
-    /// The records; `-` is standard input. Compression (zstd, gzip) is noticed
+    /// The file with the records; `-` reads standard input; zstd and gzip are detected
     file: PathBuf,
-    /// What the lines are; without it the file's name tells (.csv, .tsv, else JSON)
+    /// Format of the records [default: by the file's name: .csv, .tsv, otherwise json]
     #[arg(long, value_enum)]
     lines: Option<Lines>,
-    /// The field that holds the key
+    /// The field or column that holds the key
     #[arg(long, value_name = "NAME", default_value = "key")]
     key_field: String,
-    /// The field that holds the value
+    /// The field or column that holds the value
     #[arg(long, value_name = "NAME", default_value = "value")]
     value_field: String,
-    /// CSV and TSV: the first line is a record; fields are numbers from 1 (default 1 and 2)
+    /// CSV and TSV: the first line is a record; --key-field and --value-field are column numbers
+    /// [default: 1 and 2]
     #[arg(long)]
     no_header: bool,
-    /// Make the records durable after every so many; without it once, at the end
+    /// Make the records durable after every COUNT of them [default: once, at the end]
     #[arg(long, value_name = "COUNT")]
     sync_every: Option<std::num::NonZeroU64>,
-    /// What to do about a line that is no record
+    /// What to do about a malformed line
     #[arg(long, value_enum, default_value = "stop")]
     on_error: OnError,
     #[command(flatten)]
     keyspace: KeyspaceArgs,
 }
 
-/// What a load did.
+/// Counts of a load.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     record_count: u64,
@@ -83,7 +84,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// What became of the records before a failure.
+    /// The fate of the records before a failure, for its message.
     fn before(&self) -> String {
         match self.record_count {
             0 => "nothing before it was stored".to_owned(),
@@ -98,17 +99,17 @@ impl LoadArgs {
         session.out.is_json()?;
         if self.no_header && self.lines() == Lines::Json {
             return Err(CliError::usage(
-                "--no-header is for CSV and TSV, and these lines are taken for JSON; --lines says \
-                 what they are",
+                "--no-header is for CSV and TSV, and the input is taken for JSON; name its format with \
+                 --lines",
             ));
         }
-        // The drive first: a pipe may take its time, and the drive may be in use.
+        // The drive is opened first: if it is in use, the user learns that without waiting for a slow pipe.
         let store = self.store.open()?;
         let mut loaded = None;
         let result = store.with(|store| {
             let mut source = source::open(&self.file, &session.interrupt)?;
             let mut records = match self.records(&mut source) {
-                // A header that the interruption cut is no wrong one.
+                // An interruption can cut the header short; that is no malformed header.
                 Err(_) if session.interrupt.is_asked() => None,
                 records => Some(records?),
             };
@@ -118,7 +119,7 @@ impl LoadArgs {
             if let Some(records) = &mut records {
                 loader.take(&mut **records, &source, &session.interrupt, tally)?;
             }
-            // In tables, so that the next command has no log to replay.
+            // The next command then has no log to replay.
             store.db.flush().context(|| "cannot flush")
         });
         let told = match &loaded {
@@ -155,7 +156,7 @@ impl LoadArgs {
         })
     }
 
-    /// The keyspace to load into; a new one if there is none of the name.
+    /// The keyspace to load into; created if it does not exist.
     fn keyspace(&self, store: &Store) -> Result<Keyspace, CliError> {
         match &self.keyspace.keyspace {
             Some(name) if !store.db.keyspace_names().contains(name) => store
@@ -177,7 +178,7 @@ impl LoadArgs {
     }
 }
 
-/// `a.csv`, `a.csv.zst` and so on; what has no telling name is JSON.
+/// The format by the file's name: `a.csv`, `a.csv.zst` and so on; otherwise JSON.
 fn lines_by_name(path: &Path) -> Lines {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase());
     let name = name.unwrap_or_default();
@@ -197,15 +198,15 @@ struct Loader<'a> {
     source: &'a str,
     batch: WriteBatch,
     unwritten: Tally,
-    /// What is durable for certain.
+    /// The records that are certainly durable.
     synced: Tally,
     unsynced_count: u64,
 }
 
-/// How much goes to the store at a time: enough to share the cost of a write, little memory.
+/// The length of a batch: long enough to share the cost of a write, short enough to need little memory.
 const BATCH_LEN_BYTES: usize = 256 << 10;
 
-/// How many skipped lines are told one by one.
+/// How many skipped lines are reported one by one.
 const SKIPPED_SHOWN_COUNT: u64 = 20;
 
 impl<'a> Loader<'a> {
@@ -222,7 +223,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Stores what `records` has, up to its end or an interruption.
+    /// Stores all of `records`, up to their end or an interruption.
     fn take(
         &mut self,
         records: &mut dyn Records,
@@ -235,7 +236,7 @@ impl<'a> Loader<'a> {
             progress.set(source.read_bytes.load(Ordering::Relaxed));
             let next = records.next();
             if interrupt.is_asked() {
-                // Its input ended where the interruption came: it may be half a record, or no error.
+                // The interruption ended the input: the last record or error may be an artefact of that.
                 break;
             }
             match next {
@@ -281,7 +282,7 @@ impl<'a> Loader<'a> {
                 self.finish(tally)?;
                 let before = tally.before();
                 Err(CliError::data(format!(
-                    "{place}; {before}; mend the line, or pass --on-error skip"
+                    "{place}; {before}; correct the line, or pass --on-error skip"
                 )))
             }
             OnError::Skip => {
@@ -292,7 +293,7 @@ impl<'a> Loader<'a> {
                     }
                     SKIPPED_SHOWN_COUNT => {
                         note(format!(
-                            "imbrex: {place}; skipped, as more such lines may be, silently"
+                            "imbrex: {place}; skipped; further malformed lines are counted, not shown"
                         ));
                     }
                     _ => {}
@@ -318,7 +319,8 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Counts what is in for certain: a full drive keeps all that was written before, a failing one may not.
+    /// Ends a failed load with the number of records that are certainly stored. A full drive keeps everything
+    /// written before; a failing drive may not.
     fn broken_off(&self, error: &EngineError, tally: &mut Tally) -> CliError {
         let written_count = tally.record_count;
         if self.store.db.sync().is_err() {
@@ -327,14 +329,14 @@ impl<'a> Loader<'a> {
         let count = grouped(tally.record_count);
         let unsure = match written_count - tally.record_count {
             0 => String::new(),
-            more => format!(" for certain, and up to {} after them", grouped(more)),
+            more => format!(", and up to {} more after them may be", grouped(more)),
         };
         let what =
-            format!("cannot load {} any further; {count} records are in{unsure}", self.source);
+            format!("cannot load more of {}; {count} records are stored{unsure}", self.source);
         CliError::of(what, error)
     }
 
-    /// Writes what is left and makes everything durable.
+    /// Writes the last batch and makes everything durable.
     fn finish(&mut self, tally: &mut Tally) -> Result<(), CliError> {
         self.write(true, tally)
     }
@@ -346,11 +348,13 @@ fn check_lengths(record: &Record) -> Result<(), String> {
         return Err("the key is empty".to_owned());
     }
     if key_len > KEY_LEN_BYTES_MAX {
-        return Err(format!("key of {key_len} bytes; at most {KEY_LEN_BYTES_MAX} are allowed"));
+        return Err(format!(
+            "the key has {key_len} bytes; at most {KEY_LEN_BYTES_MAX} are allowed"
+        ));
     }
     if value_len > VALUE_LEN_BYTES_MAX {
         return Err(format!(
-            "value of {value_len} bytes; at most {VALUE_LEN_BYTES_MAX} are allowed"
+            "the value has {value_len} bytes; at most {VALUE_LEN_BYTES_MAX} are allowed"
         ));
     }
     Ok(())

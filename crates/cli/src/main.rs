@@ -1,19 +1,20 @@
-//! The command `imbrex`: emulated drives, and the store on them, from the command line.
+//! The command `imbrex`: drives and the stores on them, from the command line.
 //!
 //! ```text
 //!   args (clap) -> a command -> Store: Db on Files on a drive -> Output (table, JSON, bytes)
-//!                     |  looks at Interrupt between two operations
+//!                     |  checks Interrupt between two operations
 //!                     |  shows Progress after two seconds, on a terminal
 //!                     +-> CliError: one line, an exit code
 //! ```
 //!
-//! Commands put the layers together and show what comes back; they hold no logic of the store.
+//! A command composes the layers and prints the result. It contains no logic of the store.
 //!
 //! Invariants
-//!   U1  No input makes it panic; no failure ends without a line that says what, where, what now.
-//!   U2  A command that was interrupted has closed the store as one that ended.
+//!   U1  No input causes a panic. Every failure ends with a line that says what failed, where, and what
+//!       to do.
+//!   U2  An interrupted command closes the store in the same way as one that ends by itself.
 
-// They panic where nobody reads any more; `output` does not.
+// These macros panic after the reader of the pipe has gone; `output` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arrival_bench;
@@ -53,10 +54,13 @@ use interrupt::Interrupt;
 use output::{Format, Output, note};
 use std::process::ExitCode;
 
-/// An ordered, durable key-value store on disks whose tracks overlap.
+/// An ordered, durable key-value store for shingled and interlaced hard disks
 ///
-/// A drive is an image file that emulates a real disk: what a write may do, and how long it takes.
-/// `imbrex drive create disk.imbrex` makes one, the other commands work on it.
+/// A drive is an image file that emulates a real disk (which writes it accepts, what they destroy, how
+/// long they take), or a block device of this machine such as /dev/sdb.
+///
+/// `imbrex drive create disk.imbrex` creates an image with an empty store. `imbrex put disk.imbrex KEY
+/// VALUE` and the other commands then take its path. `imbrex demo` shows everything in half a minute.
 #[derive(Debug, Parser)]
 #[command(name = "imbrex", version, after_help = EXIT_CODES, max_term_width = 100)]
 struct Args {
@@ -70,60 +74,64 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create, describe, measure and draw drives
+    /// Create, format, describe, measure and draw drives
     #[command(subcommand)]
     Drive(drive::DriveCommand),
-    /// Put many records: JSON lines, CSV or TSV, plain, .zst or .gz, from a file or a pipe
+    /// Store many records from a file or a pipe: JSON lines, CSV or TSV; plain, .zst or .gz
     Load(load::LoadArgs),
     /// Print the value of a key
     Get(read::GetArgs),
-    /// Set the value of a key; durable when the command ends
+    /// Set the value of a key; the write is durable when the command returns
     Put(write::PutArgs),
-    /// Delete keys; durable when the command ends
+    /// Delete keys, a prefix or a range; the deletion is durable when the command returns
     Delete(write::DeleteArgs),
-    /// Print entries in order of key
+    /// Print entries in key order: all of them, a prefix or a range
     Scan(read::ScanArgs),
-    /// Show what the store and the drive have done and hold
+    /// Show what the store and the drive hold, and their counters since the opening
     Stats(stats::StatsArgs),
-    /// Merge all tables, so that deleted and replaced data go
+    /// Merge all tables, which removes deleted and overwritten entries
     Compact(write::CompactArgs),
-    /// Verify every checksum, extent, write pointer and reference of a store; where a database of `imbrex run`
-    /// has its files, verify where they lie and the logs that were being written; of a block device, read all that it
-    /// holds
+    /// Verify what a drive holds, and report every damaged place
+    ///
+    /// On a store: every checksum, extent, write pointer and reference. On a drive with the files of
+    /// another database (`imbrex run`): their extents, and the logs that were open at the last stop. On a
+    /// drive with a block device (`imbrex serve`): every block that a client has written is read.
+    ///
+    /// Exit code 0 means that nothing is wrong, 5 that something is damaged.
     Check(check::CheckArgs),
-    /// Tell what a file or structure on the drive holds, in words
+    /// Print the content of a file or a structure of the drive as text, for debugging
     Dump(dump::DumpArgs),
-    /// Measure the store, with db_bench's names
+    /// Measure the store with the benchmarks of db_bench, in modelled or real time
     Bench(measure::BenchArgs),
-    /// Measure a store with YCSB's workloads, from its own property files
+    /// Measure a store with YCSB's core workloads
     #[command(subcommand)]
     Ycsb(ycsb::YcsbCommand),
-    /// List the layouts: how a store lies on a drive, by name
+    /// List the layouts: the named ways in which a store can use a drive
     Layouts(layouts::LayoutsArgs),
-    /// Run published figures again: the paper's value, ours, the ratio, the picture
+    /// Reproduce published figures: the paper's value, ours, their ratio and a chart
     #[cfg(feature = "repro")]
     Repro(repro::ReproArgs),
-    /// Play a block trace to the block driver over an emulated zoned drive, in virtual time
+    /// Replay a block trace on the block driver over an emulated zoned drive
     Replay(replay::ReplayArgs),
-    /// Print when the operations of an open-loop run are due, or tell what a series is like
+    /// Generate the arrival times of an open-loop run, or analyse a series of them
     Arrivals(arrivals::ArrivalsArgs),
     /// Run an unmodified RocksDB or LevelDB program with its databases on a drive
     Run(run::RunArgs),
-    /// Serve a drive as a network block device: to QEMU, nbd-client, nbdcopy, fio
+    /// Serve a drive as a block device to QEMU, nbdcopy, fio or this machine's kernel
     Serve(serve::ServeArgs),
-    /// For `serve --ublk`: stop its block device
+    /// Stop a block device of `serve --ublk`; the server itself calls this
     #[cfg(feature = "ublk")]
     #[command(hide = true, name = serve::STOP)]
     UblkStop(serve::StopArgs),
-    /// Show it all in half a minute: a drive, real records, a power cut, the zone map
+    /// Show everything in half a minute: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
-    /// Print the manual page, as roff: `imbrex man | man -l -`
+    /// Print the manual page; read it with `imbrex man | man -l -`
     Man,
 }
 
-/// What every command works with.
+/// Output and interruption, which every command needs.
 struct Session {
     out: Output,
     interrupt: Interrupt,
@@ -144,9 +152,9 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<(), CliError> {
     let interrupt = match args.command {
-        // Its signals are the program's.
+        // `run` passes signals on to its program and does not handle them.
         Command::Run(_) => Interrupt::default(),
-        // Its server's are not for it.
+        // Signals sent to the server are not meant for this helper process.
         #[cfg(feature = "ublk")]
         Command::UblkStop(_) => Interrupt::default(),
         _ => Interrupt::listen()?,
@@ -179,7 +187,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Completions(args) => args.run(session_ref),
         Command::Man => completions::manual(session_ref),
     };
-    // What was printed before a failure is still worth reading.
+    // The output before a failure is still useful.
     let flushed = session.out.flush();
     result.and(flushed)
 }

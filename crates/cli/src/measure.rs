@@ -1,4 +1,4 @@
-//! `bench`: the store measured, with db_bench's names; the work is the crate `imbrex-bench`'s.
+//! `bench`: measures the store with the benchmarks of db_bench, by the crate `imbrex-bench`.
 
 use crate::Session;
 use crate::arrival_bench::ArrivalBenchArgs;
@@ -22,11 +22,11 @@ pub(crate) struct BenchArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum BenchCommand {
-    /// Compare layouts under arrival models at several loads: how long operations wait
+    /// Compare the response times of layouts under several arrival models and loads
     Arrivals(ArrivalBenchArgs),
 }
 
-/// The bar of what runs now: each benchmark has its own, and one more for the work it leaves behind.
+/// The progress bar. Each benchmark has one bar for its operations and one for its background work.
 #[derive(Debug, Default)]
 struct Bars {
     shown: Mutex<Option<(usize, Phase, Progress)>>,
@@ -46,7 +46,7 @@ impl Bars {
                 Phase::Operations => Unit::Items,
                 Phase::Background => Unit::Bytes,
             };
-            // The one before goes first, so that no two share the line.
+            // The previous bar is removed first, so that two never share the line.
             drop(shown.take());
             *shown = Some((at.number, at.phase, Progress::new(title(at), unit, at.total)));
         }
@@ -60,7 +60,7 @@ impl Bars {
     }
 }
 
-/// `fillrandom, 2 of 4`, and what it is at unless clients are at work.
+/// `fillrandom, 2 of 4`, or `fillrandom, 2 of 4, background work` after the clients have ended.
 fn title(at: &RunProgress) -> String {
     let behind = match at.phase {
         Phase::Operations => "",
@@ -85,14 +85,14 @@ impl BenchArgs {
         let mut finished = |run: &imbrex_bench::report::RunReport| {
             bars.clear();
             if !is_json && shown.is_ok() {
-                // Each benchmark is told as it ends: the next may take a while.
+                // Each benchmark is reported as it ends: the next may take a while.
                 shown = session.out.line(run.to_string()).and_then(|()| session.out.flush());
                 is_read.store(shown.is_ok(), Ordering::Relaxed);
             }
         };
         let watch = |at: &RunProgress| {
             bars.show(at);
-            // What nobody reads need not be measured.
+            // After the reader of the output has gone, no further benchmark is run.
             if is_read.load(Ordering::Relaxed) { interrupt.flow() } else { ControlFlow::Break(()) }
         };
         let report = run_watched(&self.options, &mut finished, &watch);

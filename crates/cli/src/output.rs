@@ -1,8 +1,8 @@
-//! What a command prints: reports as a table for people or JSON for programs, and raw bytes.
+//! The output of a command: reports as a table for people or JSON for programs, and raw bytes.
 //!
-//! Everything goes through [`Output`], because `println!` panics where a reader such as `head` has
-//! closed its end; here that ends the command quietly, unless something else failed. What is said beside
-//! it goes through [`note`].
+//! Standard output goes through [`Output`]. `println!` would panic after a reader such as `head` has closed
+//! its end of the pipe; here the command ends quietly, unless something else failed. Messages go to
+//! standard error through [`note`].
 
 use crate::error::{CliError, Context, Exit};
 use clap::ValueEnum;
@@ -13,13 +13,13 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 /// How a command prints its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// A table for people
     Table,
-    /// For programs: one JSON document, or one a line from `get` and `scan`.
+    /// JSON for programs: one document; `get` and `scan` print one object per line
     Json,
-    /// `get` and `scan`: the bytes as they are.
+    /// The exact bytes (`get` and `scan`)
     Raw,
-    /// `get` and `scan`: hexadecimal.
+    /// Hexadecimal (`get` and `scan`)
     Hex,
     /// `repro`: one page for a browser, with nothing outside of it.
     Html,
@@ -36,7 +36,7 @@ impl Output {
         Output { to: BufWriter::with_capacity(1 << 16, io::stdout().lock()), format }
     }
 
-    /// Whether somebody has said how to print.
+    /// Whether the user gave `--format`.
     pub(crate) fn is_chosen(&self) -> bool {
         self.format.is_some()
     }
@@ -47,15 +47,15 @@ impl Output {
             None | Some(Format::Table) => Ok(false),
             Some(Format::Json) => Ok(true),
             Some(Format::Raw | Format::Hex) => Err(CliError::usage(
-                "--format raw and hex are for get and scan; use table or json here",
+                "--format raw and hex belong to get and scan; use table or json here",
             )),
             Some(Format::Html) => {
-                Err(CliError::usage("--format html is for repro; use table or json here"))
+                Err(CliError::usage("--format html belongs to repro; use table or json here"))
             }
         }
     }
 
-    /// How figures should be shown: as a table, JSON or HTML.
+    /// The format of figures: a table, JSON or HTML.
     #[cfg(feature = "repro")]
     pub(crate) fn page_format(&self) -> Result<Format, CliError> {
         match self.format {
@@ -112,12 +112,12 @@ fn failed(error: io::Error) -> CliError {
     }
 }
 
-/// Writes a line to standard error. Nobody is left to tell where that fails: `eprintln!` would panic.
+/// Writes a line to standard error, and ignores a failure to do so: `eprintln!` would panic.
 pub(crate) fn note(line: impl fmt::Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Names with values, in sections.
+/// Named values, in sections.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     sections: Vec<Section>,
@@ -126,7 +126,7 @@ pub(crate) struct Report {
 #[derive(Debug)]
 struct Section {
     title: String,
-    /// What programs find it by; empty where the title is.
+    /// The name of the section in JSON; empty if the title is.
     json_name: String,
     rows: Vec<Row>,
 }
@@ -139,20 +139,21 @@ struct Row {
 }
 
 impl Report {
-    /// Starts a section; rows go to the last one.
+    /// Starts a section; rows are added to the newest one.
     pub(crate) fn section(&mut self, title: impl Into<String>) {
         let title = title.into();
         let json_name = json_name(&title);
         self.sections.push(Section { title, json_name, rows: Vec::new() });
     }
 
-    /// The same for something of the user's: two names of theirs are two names for programs too.
+    /// Starts a section for an object that the user named. The JSON name keeps the user's spelling, so that
+    /// two objects never share one.
     pub(crate) fn section_of(&mut self, kind: &str, name: &str) {
         let (title, json_name) = (format!("{kind} {name}"), format!("{kind}_{name}"));
         self.sections.push(Section { title, json_name, rows: Vec::new() });
     }
 
-    /// Adds a row: its name, what people read, and what programs read.
+    /// Adds a row: its name, its text in the table, its value in JSON.
     pub(crate) fn row(
         &mut self,
         name: impl Into<String>,
@@ -168,7 +169,7 @@ impl Report {
         }
     }
 
-    /// One object; a section with a title is an object of its own within.
+    /// One object; each section with a title is a nested object.
     pub(crate) fn json(&self) -> Value {
         let mut all = Map::new();
         for Section { title, json_name: name, rows } in &self.sections {
@@ -207,7 +208,7 @@ fn json_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(',', "").replace([' ', '-', '/'], "_")
 }
 
-/// Columns of text; a cell that starts with a digit stands to the right.
+/// Columns of text; a column of numbers is aligned to the right.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,

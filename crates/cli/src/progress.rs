@@ -1,4 +1,4 @@
-//! Progress: a bar with rate and remaining time, on a terminal only, after two seconds only.
+//! Progress: a bar with rate and remaining time, shown on a terminal only, after two seconds.
 
 use crate::interrupt::Interrupt;
 use crate::output::note;
@@ -11,27 +11,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is counted.
+/// The unit of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,
     Items,
 }
 
-/// A bar that stays out of the way of short work and of pipes; gone when dropped.
+/// A progress bar, hidden for short work and for pipes; dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
     way: Arc<Way>,
 }
 
-/// How far the work is.
+/// The progress of the work, shared with the thread that draws.
 #[derive(Debug)]
 struct Way {
     position: AtomicU64,
-    /// [`UNKNOWN`] where nobody knows.
+    /// The end of the work, or [`UNKNOWN`].
     total: AtomicU64,
-    /// What else there is to say, at the end of the line.
+    /// More text for the end of the line.
     also: Mutex<Option<String>>,
 }
 
@@ -44,7 +44,7 @@ const REDRAWN_EVERY: Duration = Duration::from_millis(200);
 const BAR_LEN_CHARS: u64 = 30;
 
 impl Progress {
-    /// Work that tells its position with [`Progress::set`]; `total` is the end, where it is known.
+    /// A bar for work that reports its position with [`Progress::set`]; `total` is the end, if it is known.
     pub(crate) fn new(what: impl Into<String>, unit: Unit, total: Option<u64>) -> Progress {
         let total = AtomicU64::new(total.unwrap_or(UNKNOWN));
         let way = Arc::new(Way { position: AtomicU64::new(0), total, also: Mutex::new(None) });
@@ -54,7 +54,7 @@ impl Progress {
                 let position = seen.position.load(Ordering::Relaxed);
                 let total = seen.total.load(Ordering::Relaxed);
                 let total = (total != UNKNOWN).then_some(total);
-                // A terminal that cannot be written to is no reason to stop the work.
+                // A terminal that cannot be written does not stop the work.
                 let _ = write_line(out, &what, unit, total, position, state.elapsed());
                 if let Some(also) = &*seen.also.lock().unwrap_or_else(PoisonError::into_inner) {
                     let _ = write!(out, ", {also}");
@@ -74,28 +74,28 @@ impl Progress {
         Progress { bar, way }
     }
 
-    /// Where the work is now; cheap.
+    /// Sets the current position; cheap.
     pub(crate) fn set(&self, position: u64) {
         self.way.position.store(position, Ordering::Relaxed);
     }
 
-    /// Where the work is now, and where it will end as far as is known by now.
+    /// Sets the current position and the currently known end.
     pub(crate) fn set_of(&self, position: u64, total: Option<u64>) {
         self.way.total.store(total.unwrap_or(UNKNOWN), Ordering::Relaxed);
         self.set(position);
     }
 
-    /// What the line says at its end.
+    /// Sets the text at the end of the line.
     pub(crate) fn tell(&self, also: Option<String>) {
         *self.way.also.lock().unwrap_or_else(PoisonError::into_inner) = also;
     }
 
-    /// Prints a line of its own to standard error, above the bar if there is one.
+    /// Prints a separate line to standard error, above the bar if there is one.
     pub(crate) fn line(&self, text: &str) {
         self.bar.suspend(|| note(text));
     }
 
-    /// For a long call of the store: shows how far it is, and stops it when `interrupt` says so.
+    /// A callback for a long call of the store: shows its progress, and stops it at an interruption.
     pub(crate) fn watch(
         &self,
         interrupt: &Interrupt,

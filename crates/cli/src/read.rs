@@ -1,4 +1,4 @@
-//! `get` and `scan`: what the store holds, as bytes, JSON or hexadecimal.
+//! `get` and `scan`: entries of a store, as bytes, JSON or hexadecimal.
 
 use crate::Session;
 use crate::error::{CliError, Context, Exit};
@@ -14,7 +14,7 @@ use std::ffi::OsString;
 pub(crate) struct GetArgs {
     #[command(flatten)]
     store: DriveArgs,
-    /// The key
+    /// The key to look up
     key: OsString,
     #[command(flatten)]
     notation: KeyNotation,
@@ -41,7 +41,7 @@ impl GetArgs {
                 Format::Hex => session.out.line(to_hex(&value)),
                 Format::Raw | Format::Table | Format::Html => {
                     session.out.bytes(&value)?;
-                    // A file or a pipe gets the exact bytes; a person gets a prompt of its own.
+                    // A file or a pipe gets the exact bytes. On a terminal the prompt starts a new line.
                     if session.out.is_terminal() && value.last() != Some(&b'\n') {
                         session.out.bytes(b"\n")?;
                     }
@@ -57,25 +57,25 @@ impl GetArgs {
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     store: DriveArgs,
-    /// Only keys that start with this
+    /// Print only keys that start with this prefix
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
-    /// The first key
+    /// Start at this key, inclusive
     #[arg(long)]
     from: Option<OsString>,
-    /// The key before which to stop
+    /// Stop before this key
     #[arg(long)]
     to: Option<OsString>,
-    /// At most this many entries
+    /// Print at most this many entries
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
-    /// From the last key to the first
+    /// Print from the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// Keys without values
+    /// Print keys without their values
     #[arg(long)]
     keys_only: bool,
-    /// Leave out what is damaged and print the rest: values may be old ones, and deleted keys may be back
+    /// Skip damaged places and print the rest; values may be outdated, and deleted keys may reappear
     #[arg(long)]
     skip_damage: bool,
     #[command(flatten)]
@@ -90,7 +90,7 @@ impl ScanArgs {
         if !self.skip_damage {
             return self.store.open_quiet()?.with(|store| {
                 let printed = self.print(store, session, lower, upper);
-                let hint = || "--skip-damage leaves out what is damaged".to_owned();
+                let hint = || "--skip-damage skips damaged places and prints the rest".to_owned();
                 printed.map_err(|error| error.with_damage_hint(hint))
             });
         }
@@ -107,15 +107,15 @@ impl ScanArgs {
             Err(CliError::new(
                 Exit::Corrupt,
                 format!(
-                    "{shown}: {} damaged places were left out; values that were printed may be older \
-                     than what was written last, and deleted keys may be back",
+                    "{shown}: {} damaged places were left out; values in this output may be outdated, and \
+                     deleted keys may reappear in it",
                     losses.len()
                 ),
             ))
         })
     }
 
-    /// The first key, and the first key past the last.
+    /// The first key of the range, and the first key after it.
     #[expect(clippy::type_complexity, reason = "two bounds, each of which may be missing")]
     fn bounds(&self) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), CliError> {
         let bytes = |text: &Option<OsString>| -> Result<Option<Vec<u8>>, CliError> {
@@ -130,7 +130,7 @@ impl ScanArgs {
             && from > to
         {
             return Err(CliError::usage(format!(
-                "--from {} lies past --to {}; swap them",
+                "--from {} is greater than --to {}; swap them",
                 key::shown(from),
                 key::shown(to)
             )));
@@ -156,7 +156,7 @@ impl ScanArgs {
         let what = || format!("cannot scan {}", store.path.display());
         let mut iter: Iter = keyspace.iter(options).context(what)?;
         if self.reverse { iter.seek_to_last() } else { iter.seek_to_first() }.context(what)?;
-        // Entries that scroll by are progress enough.
+        // On a terminal the entries themselves show the progress.
         let progress = (!session.out.is_terminal())
             .then(|| Progress::new("scanning", Unit::Items, self.limit));
         let mut count = 0;

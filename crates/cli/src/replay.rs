@@ -1,5 +1,4 @@
-//! `replay`: a block trace through the block driver, in virtual time; the work is the crate
-//! `imbrex-bench`'s.
+//! `replay`: replays a block trace on the block driver in virtual time, by the crate `imbrex-bench`.
 
 use crate::Session;
 use crate::byte_size::ByteSize;
@@ -18,64 +17,66 @@ use std::path::PathBuf;
 /// Arguments of `imbrex replay`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReplayArgs {
-    /// The trace: CSV (time_us,op,offset_bytes,size_bytes), MSR Cambridge, SYSTOR '17 or CloudPhysics
-    /// vscsi; plain, .zst or .gz. Or one that comes with the program: bundled:vm, bundled:ext4, bundled:xfs or
-    /// bundled:btrfs
+    /// The trace: a file, plain, .zst or .gz, or one that comes with the program (bundled:vm,
+    /// bundled:ext4, bundled:xfs, bundled:btrfs)
+    ///
+    /// Formats: CSV (time_us,op,offset_bytes,size_bytes), MSR Cambridge, SYSTOR '17, CloudPhysics vscsi.
     trace: PathBuf,
-    /// How the trace is written; found out from its first bytes otherwise
+    /// Format of the trace file [default: detected from its first bytes]
     #[arg(long, value_enum)]
     trace_format: Option<TraceFormat>,
-    /// How much the write buffer may hold; 0 for none
+    /// Capacity of the write buffer; 0 for none
     #[arg(long, default_value = "512MiB")]
     buffer: ByteSize,
-    /// What leaves the write buffer first
+    /// Order in which the write buffer evicts
     #[arg(long, value_enum, default_value = "aged")]
     eviction: Eviction,
-    /// Which zones are cleaned: those that merge the most of the map, or those with the most garbage
+    /// Choice of the zones to clean: those whose cleaning merges the most mapping nodes, or those with the
+    /// most garbage
     #[arg(long, value_enum, default_value = "merged")]
     cleaning: Cleaning,
-    /// A zone of the drive
+    /// Length of a zone
     #[arg(long, default_value = "256MiB")]
     zone_len: ByteSize,
-    /// Whose mechanics the drive has: a name that `imbrex drive create` takes as --profile
+    /// Profile with the mechanics of the drive, as in `imbrex drive create --profile`
     #[arg(long, default_value = "st1000dm003")]
     profile: String,
-    /// How long the drive is [default: as long as the trace's addresses need]
+    /// Capacity of the drive [default: what the trace's addresses need]
     #[arg(long)]
     drive_size: Option<ByteSize>,
-    /// How much of the data zones the trace's addresses may fill, in percent; cleaning lives on the rest
+    /// Share of the data zones that the trace's addresses may fill, in percent; cleaning needs the rest
     #[arg(long, default_value_t = 80)]
     fill: u64,
-    /// Leave out addresses that the trace never touches
+    /// Remove the address ranges that the trace never touches
     #[arg(long)]
     squeeze: bool,
-    /// The trace's times in percent: 50 plays it twice as fast
+    /// Time scale in percent: 50 replays the trace twice as fast
     #[arg(long, default_value_t = 100)]
     time: u64,
-    /// A request comes when the one before is done, and not at the trace's time
+    /// Issue each request when the previous one has ended, instead of at the trace's time
     #[arg(long, conflicts_with = "time")]
     closed_loop: bool,
-    /// Make each write durable before it returns
+    /// Make each write durable before it completes
     #[arg(long)]
     write_through: bool,
-    /// No more requests than this
+    /// Replay at most this many requests
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Eviction {
-    /// The longest contiguous region of at most 4 MiB, and of such the oldest
+    /// The longest contiguous region up to 4 MiB; among equal ones the oldest
     Aged,
-    /// The largest contiguous region, however long: the paper's
+    /// The largest contiguous region of any length, as in the paper
     Largest,
-    /// What was written longest ago
+    /// The region written longest ago
     Lru,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Cleaning {
-    /// Of the 20 zones with the most garbage the 2 that merge the most nodes of the map
+    /// Among the 20 zones with the most garbage, the 2 whose cleaning merges the most mapping nodes
     Merged,
     /// The 2 zones with the most garbage
     Garbage,
@@ -87,7 +88,10 @@ impl ReplayArgs {
         let profile = Profile::names().find(|name| name.eq_ignore_ascii_case(wanted));
         let profile = profile.ok_or_else(|| {
             let names: Vec<&str> = Profile::names().collect();
-            CliError::usage(format!("no drive profile {wanted:?}; there are {}", names.join(", ")))
+            CliError::usage(format!(
+                "there is no drive profile {wanted:?}; the profiles are {}",
+                names.join(", ")
+            ))
         })?;
         let options = ReplayOptions {
             trace: source(self.trace, self.trace_format)?,
@@ -113,7 +117,7 @@ impl ReplayArgs {
             writes_through: self.write_through,
             request_count_max: self.limit.unwrap_or(u64::MAX),
         };
-        // A format that nobody can print fails before the work, not after it.
+        // An output format that does not fit fails before the work, not after it.
         session.out.is_json()?;
         let progress = Progress::new("replaying", Unit::Items, None);
         let interrupt = session.interrupt.clone();
@@ -134,7 +138,7 @@ fn failed(error: BenchError) -> CliError {
         BenchError::Stopped => CliError::interrupted(),
         BenchError::Trace(TraceError::Io { .. }) => CliError::of("cannot replay", &error),
         BenchError::Trace(error @ TraceError::Unknown { .. }) => {
-            CliError::data(format!("{error}; say which with --trace-format"))
+            CliError::data(format!("{error}; name it with --trace-format"))
         }
         BenchError::Trace(error) => CliError::data(error.to_string()),
         error => CliError::of("cannot replay", &error),
@@ -153,7 +157,7 @@ fn number(report: &mut Report, name: &str, value: f64) {
     report.row(name, format!("{value:.3}"), value);
 }
 
-/// The file, or what comes with the program.
+/// The trace file, or the bundled trace.
 fn source(path: PathBuf, format: Option<TraceFormat>) -> Result<TraceSource, CliError> {
     let Some(name) = path.to_str().and_then(|text| text.strip_prefix("bundled:")) else {
         return Ok(TraceSource::File { path, format });
@@ -162,7 +166,7 @@ fn source(path: PathBuf, format: Option<TraceFormat>) -> Result<TraceSource, Cli
         let all: Vec<String> =
             BUNDLED.iter().map(|t| format!("bundled:{} ({})", t.name, t.title)).collect();
         CliError::usage(format!(
-            "no trace {name:?} comes with the program; there are {}",
+            "there is no bundled trace {name:?}; the bundled traces are {}",
             all.join(", ")
         ))
     })?;

@@ -1,4 +1,4 @@
-//! `repro`: published figures, run again; the work is the crate `imbrex-repro`'s.
+//! `repro`: reproduces published figures, by the crate `imbrex-repro`.
 
 use crate::Session;
 use crate::error::{CliError, Context};
@@ -17,32 +17,35 @@ use std::path::{Path, PathBuf};
 /// Arguments of `imbrex repro`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ReproArgs {
-    /// A figure such as sealdb-8; a paper: sealdb, thesis, geardb, kvimr, driver; a chapter such as
-    /// thesis-5; all; or list
+    /// What to reproduce: a figure such as sealdb-8, a chapter such as thesis-5, a paper (sealdb, thesis,
+    /// geardb, kvimr, driver), or all; list prints the figures
+    ///
+    /// With `--format html` the result is one self-contained page.
     figure: String,
-    /// Share of the paper's sizes, up to 1: data and drive shrink together
+    /// Scale of the run, up to 1 for the paper's own sizes; data and drive shrink together
     #[arg(long, default_value_t = SCALE_DEFAULT)]
     scale: f64,
-    /// The same seed gives the same numbers and pictures on any machine
+    /// Seed: the same seed gives the same numbers and pictures on every machine
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A block trace for the figures of the block driver: LUN0=FILE in place of the synthetic one, or
-    /// another name for one more; may be repeated
+    /// A block trace for the figures of the block driver; may be repeated
+    ///
+    /// A known name, such as LUN0=FILE, replaces the synthetic trace of that name; a new name adds a trace.
     #[arg(long = "trace", value_name = "NAME=FILE", value_parser = given_name)]
     traces: Vec<(String, PathBuf)>,
-    /// Of the block driver's figures only these traces: names such as LUN0 or Kmeans, with commas between them
+    /// Restrict the block driver's figures to these traces, such as LUN0,Kmeans
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Runs at a time, each on one core and in memory of its own
+    /// Number of parallel runs; each takes one core and its own memory
     #[arg(long, default_value = "2")]
     jobs: NonZero<usize>,
-    /// Write the page (HTML), the numbers (JSON, Markdown) and every picture (SVG) into this directory [default for
-    /// `all`: repro]
+    /// Directory for the page (HTML), the numbers (JSON, Markdown) and the pictures (SVG) [default: none,
+    /// or repro for `all`]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// Where `repro all` puts its page if nobody says.
+/// The directory of `repro all` without `--out`.
 const OUT_DEFAULT: &str = "repro";
 
 impl ReproArgs {
@@ -56,7 +59,7 @@ impl ReproArgs {
         let traces = traces.map_err(failed)?.leak();
         let size =
             Size { scale: self.scale, seed: self.seed, traces, only: self.only.clone().leak() };
-        // What would fail in the end fails now: the runs may take an hour.
+        // An output directory that cannot be created fails now: the runs may take an hour.
         let format = session.out.page_format()?;
         let out = self.out.clone().or_else(|| (self.figure == "all").then(|| OUT_DEFAULT.into()));
         if let Some(dir) = &out {
@@ -69,7 +72,7 @@ impl ReproArgs {
             _ => session.out.bytes(reproduction.to_text().as_bytes()),
         };
         if let Some(dir) = out {
-            // One that is whole stays.
+            // An unfinished result does not replace a complete one.
             let is_whole = reproduction.unfinished.is_empty();
             let name = format!("{}{}", self.figure, if is_whole { "" } else { "-unfinished" });
             write(&dir, &name, &reproduction)?;
@@ -102,7 +105,7 @@ fn given_name(text: &str) -> Result<(String, PathBuf), String> {
         Some((name, path)) if !name.is_empty() && !path.is_empty() => {
             Ok((name.to_owned(), PathBuf::from(path)))
         }
-        _ => Err("a trace is given as NAME=FILE, such as LUN0=lun0.csv.gz".to_owned()),
+        _ => Err("expected NAME=FILE, such as LUN0=lun0.csv.gz".to_owned()),
     }
 }
 

@@ -1,10 +1,10 @@
-//! `run`: a foreign database's program, unmodified, on a drive.
+//! `run`: runs an unmodified program of a foreign database on a drive.
 //!
 //! ```text
-//!   drive openable, empty or with a file system?     before anything runs
-//!   program: found? dynamic? loads librocksdb, libleveldb or libhyperleveldb, of the adapter's version?
-//!   LD_PRELOAD=adapter IMBREX_URI=imbrex://DRIVE PROGRAM ARGS      signals are passed on to it
-//!   did it open a database on the drive?             the adapter's report says so, or its absence
+//!   check the drive: does it open, and is it empty or does it hold a file system?
+//!   check the program: found? dynamic? loads librocksdb, libleveldb or libhyperleveldb of the adapter's version?
+//!   run LD_PRELOAD=adapter IMBREX_URI=imbrex://DRIVE PROGRAM ARGS, and pass signals on to it
+//!   check the adapter's report: it exists only if the program opened a database on the drive
 //! ```
 
 mod child;
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
-/// The databases that there are adapters for.
+/// The databases with an adapter.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Database {
     Rocksdb,
@@ -36,11 +36,11 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// In the order in which they are looked for.
+    /// All databases, in the order of the search.
     pub(crate) const ALL: [Database; 3] =
         [Database::Rocksdb, Database::Leveldb, Database::Hyperleveldb];
 
-    /// How the names of its libraries begin.
+    /// The prefix of the database's library names.
     pub(crate) fn library(self) -> &'static str {
         match self {
             Database::Rocksdb => "librocksdb.so",
@@ -58,29 +58,29 @@ impl Database {
     }
 }
 
-/// RocksDB's own programs take the file system as an argument.
+/// Programs of RocksDB that take the file system as an argument.
 const TAKE_FS_URI: [&str; 3] = ["db_bench", "ldb", "sst_dump"];
 
 /// Arguments of `imbrex run`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
-    /// The drive, made by `imbrex drive create --no-store` or `imbrex drive format --no-store`
+    /// The drive, prepared by `imbrex drive create --no-store` or `imbrex drive format --no-store`
     #[arg(long, value_name = "DRIVE")]
     drive: PathBuf,
-    /// Refuse the drive if it holds another layout than this
+    /// Require this layout, and refuse a drive with another one
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// Which database the program has, if it loads it only while it runs, as Python does
+    /// The program's database, if it loads the library only while it runs, as Python does
     #[arg(long, value_enum)]
     database: Option<Database>,
     /// The adapter to preload [default: libimbrex_rocksdb.so, libimbrex_leveldb.so or
-    /// libimbrex_hyperleveldb.so beside this program, in ../adapters or in ../lib]
+    /// libimbrex_hyperleveldb.so in the directory of this program, in ../adapters or in ../lib]
     #[arg(long, value_name = "FILE", env = "IMBREX_ADAPTER")]
     adapter: Option<PathBuf>,
-    /// Say afterwards what the drive did and how well levels were known
+    /// Afterwards print the drive's counters, and how often the level of a table was known in time
     #[arg(long)]
     stats: bool,
-    /// Write the same to this file, as one JSON object; nothing where no database was opened
+    /// Write the same counters to this file, as one JSON object; empty if no database was opened
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// The program and its arguments; paths of databases are paths on the drive
@@ -90,7 +90,7 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
-        // The program runs only if its statistics can be told.
+        // An output format that does not fit fails before the program runs.
         session.out.is_json()?;
         let (name, args) = self.program.split_first().expect("clap requires a program");
         let signals = Signals::hold().context(|| "cannot hold signals back")?;
@@ -101,7 +101,8 @@ impl RunArgs {
         let (database, library) = program.database(self.database)?;
         let adapter = self.find_adapter(database)?;
         program.check_preload(&adapter, database, library.as_deref())?;
-        let report = tempfile::NamedTempFile::new().context(|| "cannot make a report")?;
+        let report =
+            tempfile::NamedTempFile::new().context(|| "cannot create the file of the report")?;
         let uri = match &self.layout {
             Some(layout) => format!("imbrex://{}?layout={layout}", drive.display()),
             None => format!("imbrex://{}", drive.display()),
@@ -122,7 +123,7 @@ impl RunArgs {
         let status = signals.run(&command);
         let status = status.context(|| format!("cannot run {}", program.shown()))?;
         let text = std::fs::read_to_string(report.path()).unwrap_or_default();
-        // Ending as the program did drops nothing.
+        // `pass_on` may exit the process, which runs no destructor; the file must be removed before.
         drop(report);
         if let Some(target) = target {
             target.write(&text)?;
@@ -138,7 +139,7 @@ impl RunArgs {
         pass_on(status, session)
     }
 
-    /// Opens the drive and closes it again, so that what is wrong with it is told in words.
+    /// Opens the drive and closes it again, so that its errors are reported before the program runs.
     fn check_drive(&self) -> Result<PathBuf, CliError> {
         let args = DriveArgs::new(self.drive.clone(), self.layout.clone());
         let (disk, mounted) = args.mount(&Runtime::threads(1))?;
@@ -151,8 +152,8 @@ impl RunArgs {
     fn find_adapter(&self, database: Database) -> Result<PathBuf, CliError> {
         let missing = |places: String| {
             let message = format!(
-                "cannot find the adapter {} ({places}); `cargo xtask adapters` builds it{}, --adapter \
-                 names it",
+                "cannot find the adapter {} (looked for {places}); build it with `cargo xtask adapters`{}, \
+                 or name it with --adapter",
                 database.adapter(),
                 match database {
                     Database::Hyperleveldb => " where HyperLevelDB is installed",
@@ -175,7 +176,7 @@ impl RunArgs {
     }
 }
 
-/// Ends as the program did; where a signal ended it, with the exit code that a shell tells it by.
+/// Ends this process like the program: with its exit code, or 128 plus the signal that ended it.
 fn pass_on(status: ExitStatus, session: &mut Session) -> Result<(), CliError> {
     if status.success() {
         return Ok(());
@@ -195,7 +196,7 @@ fn stats(found: &Value) -> Report {
     report.section("levels known when tables were placed");
     for (name, key) in [
         ("tables", "tables"),
-        ("flushes besides", "flushed"),
+        ("other tables, from flushes", "flushed"),
         ("right", "right"),
         ("wrong", "wrong"),
         ("unknown", "unknown"),
@@ -226,7 +227,7 @@ fn stats(found: &Value) -> Report {
         ("zones cleaned", "cleaned_zones"),
         ("zones reset", "reset_zones"),
         ("tracks rewritten", "rewritten_tracks"),
-        ("syncs for it", "track_syncs"),
+        ("syncs for rewrites", "track_syncs"),
         ("commits", "commits"),
     ] {
         report.row(name, grouped(number(key)), number(key));

@@ -1,5 +1,7 @@
-//! `serve`: a drive as a block device, over the network or for this machine's kernel: a conventional one as
-//! it is, a zoned one through the block driver, which turns writes anywhere into writes at the pointers.
+//! `serve`: serves a drive as a block device, over the network or to this machine's kernel.
+//!
+//! A conventional drive is served as it is. A zoned drive is served through the block driver, which turns
+//! writes anywhere into writes at write pointers.
 
 mod kernel;
 
@@ -31,7 +33,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a write buffer holds unless something else is said.
+/// The default capacity of the write buffer.
 const BUFFER_LEN: ByteCount = ByteCount(512 << 20);
 
 /// Arguments of `imbrex serve`.
@@ -39,69 +41,71 @@ const BUFFER_LEN: ByteCount = ByteCount(512 << 20);
 #[command(group = clap::ArgGroup::new("what").required(true))]
 #[command(group = clap::ArgGroup::new("where").required(true))]
 pub(crate) struct ServeArgs {
-    /// The drive, conventional or zoned, without a store: an image (`imbrex drive create --blank`) or a block device
+    /// The drive, conventional or zoned, without a store: an image (`imbrex drive create --blank`) or a
+    /// block device
     #[arg(long, value_name = "DRIVE", group = "what")]
     drive: Option<PathBuf>,
-    /// Instead of a drive image: an empty conventional drive of that size in memory, gone at the end
+    /// Serve an empty conventional drive of this size in memory instead, such as 1GiB; its content is lost
+    /// at the end
     #[arg(long, value_name = "SIZE", group = "what")]
     memory: Option<ByteCount>,
-    /// Make a block device of a zoned drive that is blank
+    /// Make a block device on a blank zoned drive first
     #[arg(long, requires = "drive", conflicts_with = "memory")]
     make: bool,
-    /// How much the write buffer of a zoned drive's block device may hold [default: 512MiB]
+    /// Capacity of the write buffer, for a zoned drive [default: 512MiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "memory")]
     buffer: Option<ByteCount>,
-    /// Listen at a socket of this path, which only you may connect to
+    /// Listen at a Unix socket of this path, which only this user may connect to
     #[arg(long, value_name = "PATH", group = "where")]
     socket: Option<PathBuf>,
-    /// Listen at this address, such as 127.0.0.1:10809; port 0 takes a free one
+    /// Listen at this address, such as 127.0.0.1:10809; port 0 selects a free port
     #[arg(long, value_name = "ADDR:PORT", group = "where")]
     listen: Option<String>,
-    /// Be a block device of this machine's kernel, such as /dev/ublkb0, without NBD (Linux 6.0, root)
+    /// Serve a block device of this machine's kernel, such as /dev/ublkb0, without NBD (Linux 6.0, root)
     ///
-    /// A server that is killed leaves /dev/ublkcN behind, which does nothing but occupy the number; where no
-    /// other such device is served, `modprobe -r ublk_drv` removes all of them.
+    /// A killed server leaves /dev/ublkcN behind, which only occupies the number. If no other such device
+    /// is in use, `modprobe -r ublk_drv` removes all of them.
     #[arg(long, group = "where")]
     ublk: bool,
-    /// Let --listen name an address that other machines can reach
+    /// Allow --listen at an address that other machines can reach
     #[arg(long, requires = "listen")]
     allow_remote: bool,
-    /// The name that clients ask for; they may also ask for none
+    /// Export name; a client may also connect without a name
     #[arg(long, value_name = "EXPORT", default_value = "", conflicts_with = "ublk")]
     name: String,
-    /// Refuse every change
+    /// Refuse writes, trims and zeroes
     #[arg(long)]
     read_only: bool,
-    /// The unit of requests; shorter ones than a block cost a read
+    /// Sector size for clients, in bytes; a write shorter than 4096 bytes costs a read
     #[arg(long, value_name = "BYTES", default_value = "512", value_parser = ["512", "4096"])]
     sector_size: String,
-    /// Most clients at a time
+    /// Maximum number of connections at a time
     #[arg(long, value_name = "COUNT", default_value_t = 64, conflicts_with = "ublk")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
-    /// Offer TLS with this certificate (PEM), and those that it is signed by
+    /// Offer TLS with this certificate and its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "ublk")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Turn away clients that do without TLS
+    /// Reject clients that do not use TLS
     #[arg(long, requires = "tls_cert")]
     tls_require: bool,
-    /// Turn away clients without a certificate that one of these has signed (PEM)
+    /// Reject clients without a certificate signed by one of these authorities (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_require")]
     tls_client_ca: Option<PathBuf>,
-    /// Write down the reads and writes that come, as a trace for `imbrex replay`, in a new file; packed if its
-    /// name ends in .zst
+    /// Record reads and writes as a trace for `imbrex replay`, in a new file; compressed if its name ends
+    /// in .zst
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// For tests: the drive loses its power at the event after so many writes, flushes and zone resets
+    /// For tests: cut the drive's power after this many writes, flushes and zone resets
     #[arg(long, hide = true, value_name = "EVENTS", requires = "drive")]
     cut_after: Option<u64>,
-    /// Decides what of the unflushed writes is on the platter then
+    /// Selects which unflushed writes have then reached the platter
     #[arg(long, hide = true, value_name = "SEED", default_value_t = 1, requires = "cut_after")]
     cut_seed: u64,
-    /// The drive's volatile cache until then
+    /// The length of the drive's volatile cache until then
     #[arg(long, hide = true, value_name = "SIZE", default_value = "4MiB", requires = "cut_after")]
     cache: ByteCount,
 }
@@ -131,17 +135,19 @@ impl ServeArgs {
         let is_sealed = options.tls.is_some();
         let server = Server::new(export, options).context(|| format!("cannot serve {shown}"))?;
         if listener.has_replaced() {
-            note(format!("imbrex: {listener}: replaced the socket that a dead server left"));
+            note(format!("imbrex: {listener}: replaced the socket of a server that has ended"));
         }
         if listener.reach() == Reach::Anywhere && !self.tls_require {
-            let who = if is_sealed { "may read and write it without TLS" } else { "may write it" };
-            note(format!("imbrex: warning: whoever reaches {listener} {who}"));
+            let who = if is_sealed { "even without TLS" } else { "without a password or TLS" };
+            note(format!(
+                "imbrex: warning: every machine that reaches {listener} may read and write the drive, {who}"
+            ));
         }
         let url = self.url(&listener);
         let line = format!("serving {shown}, {}, at {url}", ByteSize(len_bytes));
-        // Clients come whether anybody reads that or not.
+        // A failure to print the address does not stop serving.
         let told = if is_json {
-            // A report in JSON is alone on standard output, and yet the address must be known.
+            // Standard output is for the JSON report alone, so the address goes to standard error.
             note(format!("imbrex: {line}"));
             Ok(())
         } else {
@@ -159,20 +165,20 @@ impl ServeArgs {
         with_failures(CliError::first([closed, outcome, told]), &shown, &device.failed_changes())
     }
 
-    /// The drive, its requests recorded where that was asked for.
+    /// Opens the drive, with a recorder if the user asked for one.
     fn opened(&self) -> Result<Served, CliError> {
         let Some(path) = &self.record else { return self.disk() };
-        // Before the drive: where no record can be, nothing is made of that.
+        // The file is created first: if that fails, nothing is made on the drive.
         let file = File::create_new(path).context(|| cannot_record(path))?;
         let served = self.disk().and_then(|served| recorded(served, file, path));
         if served.is_err() {
-            // It is ours, and nothing was recorded.
+            // This command created the file, and it is empty.
             _ = std::fs::remove_file(path);
         }
         served
     }
 
-    /// The device in the sectors that were asked for; what it fails at is told when it happens.
+    /// The device in sectors of the size asked for; its failures are reported when they happen.
     fn sectors(&self, served: &Served) -> Result<Arc<SectorDevice>, CliError> {
         let sector_len =
             if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
@@ -204,17 +210,17 @@ impl ServeArgs {
         let bound = match (&self.socket, &self.listen) {
             (Some(path), _) => Listener::unix(path),
             (None, Some(address)) => Listener::tcp(resolved(address)?, reach),
-            (None, None) => return Err(CliError::usage("say --socket or --listen")),
+            (None, None) => return Err(CliError::usage("name --socket or --listen")),
         };
         bound.map_err(|error| match error {
             ListenError::Remote { .. } => CliError::usage(format!(
-                "cannot listen: {error}; --allow-remote asks for it, and --tls-require makes it safe"
+                "cannot listen: {error}; --allow-remote permits it, and --tls-require makes it safe"
             )),
             error => CliError::of("cannot listen", &error),
         })
     }
 
-    /// The drive, which holds nothing that a client must not write over.
+    /// Opens the drive, and refuses one whose content a client would destroy.
     fn disk(&self) -> Result<Served, CliError> {
         if let Some(ByteCount(len_bytes)) = self.memory {
             let spec = GeometrySpec { len: Blocks::new(len_bytes / 4096), rule: Rule::Anywhere };
@@ -225,7 +231,7 @@ impl ServeArgs {
                 .context(|| "cannot make a drive in memory")
                 .map(|disk| Served::plain(Arc::new(disk), Waits::Nothing));
         }
-        let path = self.drive.clone().ok_or_else(|| CliError::usage("say --drive or --memory"))?;
+        let path = self.drive.clone().ok_or_else(|| CliError::usage("name --drive or --memory"))?;
         let shown = path.display().to_string();
         let cut = self.cut_after.map(|after_event_count| PowerCut {
             after_event_count,
@@ -245,8 +251,8 @@ impl ServeArgs {
             (Rule::Anywhere, _) if is_blank || self.read_only => {
                 if self.make || self.buffer.is_some() {
                     return Err(CliError::usage(format!(
-                        "cannot serve {shown}: a conventional drive is served as it is; leave \
-                         --make and --buffer away"
+                        "cannot serve {shown}: a conventional drive is served as it is; omit --make and \
+                         --buffer"
                     )));
                 }
                 Ok(Served::plain(disk, waits(&found)))
@@ -254,10 +260,11 @@ impl ServeArgs {
             (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(&found, &shown),
             (Rule::Anywhere | Rule::AtPointer(_), mounted) => {
                 let hint = match rule {
-                    Rule::Anywhere => ", --read-only shows this one as it is",
+                    Rule::Anywhere => ", --read-only serves this one as it is",
                     _ => "",
                 };
-                let advice = format!("`imbrex drive create --blank` makes a drive for them{hint}");
+                let advice =
+                    format!("`imbrex drive create --blank` makes a drive for clients{hint}");
                 Err(match mounted {
                     Ok(_) => CliError::new(
                         Exit::Store,
@@ -279,7 +286,7 @@ impl ServeArgs {
         }
     }
 
-    /// The block device on a zoned drive; a new one if that was asked for and none is there.
+    /// Opens the block device on a zoned drive, or makes one with `--make` on a blank drive.
     fn driver(&self, found: &FoundDrive, shown: &str) -> Result<Served, CliError> {
         let drive = found.disk();
         let ByteCount(buffer_bytes) = self.buffer.unwrap_or(BUFFER_LEN);
@@ -318,9 +325,12 @@ impl ServeArgs {
     }
 }
 
-/// Which requests wait for a drive: all, if it is a real one. Over zones only reads: what is written goes to the block
-/// driver's memory, and on to the zones better in the order in which it came. A write that does wait there, for room or
-/// for a flush, holds the driver's lock or waits for it; so would every read behind it, on whatever thread.
+/// The requests that wait for the drive and therefore run on threads of their own: none on an emulated
+/// drive, all on a real conventional drive, and only reads over real zones.
+///
+/// A write over zones goes to the block driver's memory, and is best kept in its order of arrival. If it
+/// waits there for room or for a flush, it holds the driver's lock or waits for it, so another thread would
+/// not help the reads after it.
 fn waits(drive: &FoundDrive) -> Waits {
     match drive {
         FoundDrive::Image(_) => Waits::Nothing,
@@ -331,36 +341,36 @@ fn waits(drive: &FoundDrive) -> Waits {
     }
 }
 
-/// Refuses to make a block device of a drive that something was written to, whatever that was: what
-/// opens no more may still be saved.
+/// Refuses to make a block device on a drive that is not blank: data that does not open may still be
+/// saved.
 fn check_blank(drive: &dyn Disk, shown: &str) -> Result<(), CliError> {
     let Some(what) = written(drive).context(|| format!("cannot read {shown}"))? else {
         return Ok(());
     };
     let message = format!(
-        "cannot make a block device of {shown}: {what}; --make is for blank drives, such as `imbrex drive create \
-         --blank` makes, and `imbrex drive format --blank --erase` of a real one. Where a --make was cut short, \
-         nothing was served yet: make the drive anew"
+        "cannot make a block device on {shown}: {what}, and --make needs a blank drive; `imbrex drive create \
+         --blank` creates one, `imbrex drive format --blank --erase {shown}` erases this one (after an \
+         interrupted --make that loses nothing)"
     );
     Err(CliError::new(Exit::Store, message))
 }
 
-/// Refuses to make a block device of a drive that can tear a block: what is filled up of it reads as something that
-/// was written and is damaged, and could hide what was flushed before.
+/// Refuses to make a block device on a drive that can tear a block. The torn block is filled up and then
+/// reads as written and damaged, which could hide flushed data before it.
 fn check_blocks(drive: &FoundDrive, shown: &str) -> Result<(), CliError> {
     match drive {
         FoundDrive::Device(device) if device.tears_blocks() => Err(CliError::new(
             Exit::Store,
             format!(
-                "cannot make a block device of {shown}: its sectors are shorter than {BLOCK_LEN_BYTES} bytes, and a \
-                 power cut that leaves a block half written could cost flushed data"
+                "cannot make a block device on {shown}: its sectors are shorter than {BLOCK_LEN_BYTES} bytes, so a \
+                 power cut could leave a block half written and lose flushed data; use a drive with 4 KiB sectors"
             ),
         )),
         _ => Ok(()),
     }
 }
 
-/// `text` as a part of a URL.
+/// `text`, percent-encoded for a URL.
 fn encoded(text: &str) -> String {
     let mut url = String::new();
     for byte in text.bytes() {
@@ -374,7 +384,7 @@ fn encoded(text: &str) -> String {
     url
 }
 
-/// What clients get, and what is below it.
+/// The device that clients see, and the layers below it.
 struct Served {
     drive: Arc<dyn Disk>,
     device: Arc<dyn Disk>,
@@ -388,7 +398,7 @@ impl Served {
         Served { device: Arc::clone(&drive), drive, waits, driver: None, recorder: None }
     }
 
-    /// Closes the device and reports what was served and what it cost, also where it failed.
+    /// Closes the device and prints the report, even if serving failed.
     fn close(
         &self,
         shown: &str,
@@ -396,7 +406,8 @@ impl Served {
         tell: impl FnOnce(&mut Report),
         panics: &[String],
     ) -> Result<(), CliError> {
-        // Opening has then nothing to replay. A driver that refuses knows not why; the drive may.
+        // After a checkpoint, opening has nothing to replay. A driver that refuses may not know the cause; the
+        // drive may.
         let closed = self.driver.as_ref().map_or(Ok(()), |driver| {
             driver.checkpoint().map_err(|refused| self.drive.flush().err().unwrap_or(refused))
         });
@@ -413,7 +424,7 @@ impl Served {
             tell_recorded(&mut report, recorded);
         }
         let told = session.out.report(&report);
-        recorded.context(|| "the trace is not whole: its file took no more")?;
+        recorded.context(|| "the trace is incomplete, because writing to its file failed")?;
         closed.context(|| format!("cannot close the block device on {shown}"))?;
         match panics.first() {
             Some(story) => Err(CliError::new(Exit::Store, format!("a server panicked: {story}"))),
@@ -422,7 +433,7 @@ impl Served {
     }
 }
 
-/// The same, what it is asked written down in `file`, which is new.
+/// Adds a recorder that writes the requests to `file`, which is empty.
 fn recorded(mut served: Served, file: File, path: &Path) -> Result<Served, CliError> {
     let clock = Arc::new(WallClock::new());
     let recorder = Recorder::in_file(Arc::clone(&served.device), clock, file, path);
@@ -441,7 +452,7 @@ fn tell_recorded(report: &mut Report, recorded: Recorded) {
     let counts = [
         ("reads", recorded.reads),
         ("writes", recorded.writes),
-        ("trims and zeroes, not in it", recorded.others),
+        ("trims and zeroes, not recorded", recorded.others),
     ];
     for (name, count) in counts {
         report.row(name, grouped(count), count);
@@ -465,7 +476,8 @@ fn tell_driver(report: &mut Report, counters: &DriverCounters) {
     bytes("moved by cleaning", counters.moved_blocks);
 }
 
-/// How serving ended, and what changes the drive failed at meanwhile: an error by itself, and why others may be.
+/// The end of serving, combined with the writes at which the drive failed meanwhile. Such failures are an
+/// error of their own, and may explain another one.
 fn with_failures(
     ended: Result<(), CliError>,
     shown: &str,
@@ -488,11 +500,11 @@ fn cannot_serve(shown: &str, error: &DeviceError) -> CliError {
 fn resolved(address: &str) -> Result<SocketAddr, CliError> {
     let wrong = |detail: String| {
         CliError::usage(format!(
-            "cannot listen at {address:?}: {detail}; say it as 127.0.0.1:10809"
+            "cannot listen at {address:?}: {detail}; write it as 127.0.0.1:10809"
         ))
     };
     let mut found = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    found.next().ok_or_else(|| wrong("it is no address".to_owned()))
+    found.next().ok_or_else(|| wrong("it is not an address".to_owned()))
 }
 
 fn serve(server: &Server, listener: &Listener, interrupt: &Interrupt) -> Result<(), ServeError> {
@@ -501,7 +513,7 @@ fn serve(server: &Server, listener: &Listener, interrupt: &Interrupt) -> Result<
     server.serve(listener)
 }
 
-/// What clients were and did.
+/// Adds the connections and requests of the clients to the report.
 fn tell_clients(report: &mut Report, counts: Counts) {
     let mut number = |name: &str, count: u64| report.row(name, grouped(count), count);
     number("connections", counts.connections);
@@ -510,7 +522,7 @@ fn tell_clients(report: &mut Report, counts: Counts) {
     tell_requests(report, counts, Some(counts.statuses));
 }
 
-/// What was asked for. Not every door has block status queries.
+/// Adds the requests to the report. The ublk server has no block status queries.
 fn tell_requests(report: &mut Report, counts: Counts, status_count: Option<u64>) {
     let mut number = |name: &str, count: u64| report.row(name, grouped(count), count);
     number("reads", counts.reads);

@@ -1,4 +1,4 @@
-//! `stats`: what the store and the drive hold, and what they did since the store was opened.
+//! `stats`: the content of the store and the drive, and their counters since the store was opened.
 
 use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
@@ -29,25 +29,25 @@ impl StatsArgs {
     }
 }
 
-/// What went to the flash drive, and what it holds.
+/// The content and the counters of the flash drive.
 fn flash(report: &mut Report, store: &Store) {
     let Some(tiers) = &store.tiers else { return };
     let (Some(files), Some(stats)) = (tiers.flash(), tiers.tier_stats()) else { return };
     drive::flash_space(report, &stats);
     for (name, count) in [
-        ("logs begun there", stats.logs),
-        ("other files written there", stats.tables),
-        ("files it had no room for", stats.fallbacks),
+        ("logs started on flash", stats.logs),
+        ("other files written to flash", stats.tables),
+        ("files without room on flash", stats.fallbacks),
     ] {
         report.row(name, grouped(count), count);
     }
     let written_bytes = files.disk().counters().written_bytes;
-    report.row("written to it", ByteSize(written_bytes).to_string(), written_bytes);
+    report.row("written to flash", ByteSize(written_bytes).to_string(), written_bytes);
     let wear_ratio = flash_wear_ratio(written_bytes, files.disk().geometry().len().bytes());
-    report.row("worn by that", format!("{:.6} %", wear_ratio * 100.0), json!(wear_ratio));
+    report.row("wear by these writes", format!("{:.6} %", wear_ratio * 100.0), json!(wear_ratio));
 }
 
-/// Everything that is counted, from the keys down to the tracks.
+/// All counters, from the keys down to the tracks.
 fn report(store: &Store) -> Report {
     let mut report = Report::default();
     report.row("layout", store.layout.name(), store.layout.name());

@@ -1,4 +1,4 @@
-//! The stack put together: a store, as the layout that its drive records, in an image file or on a device.
+//! An open store: the stack of the layout that its drive records, on an image file or a device.
 
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit, causes};
@@ -17,60 +17,61 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Threads for background work: one flush and one compaction side by side.
+/// Threads for background work: a flush and a compaction can run at the same time.
 const WORKER_COUNT: usize = 2;
 
-/// An open store and what it lies on.
+/// An open store and the layers below it.
 pub(crate) struct Store {
     pub(crate) path: PathBuf,
     pub(crate) layout: Layout,
-    /// What the files lie on: the drive, or a translation over it.
+    /// The disk below the files: the drive, or a translation layer over it.
     pub(crate) disk: Arc<dyn Disk>,
-    /// The drive's files.
+    /// The files on the drive.
     pub(crate) files: FileLayer,
-    /// They and those of the flash drive beside it, where there is one.
+    /// The files on both drives, if the layout has a flash drive.
     pub(crate) tiers: Option<TieredFiles>,
     pub(crate) db: Db,
 }
 
-/// Arguments that name a drive that is there.
+/// Arguments that name an existing drive.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DriveArgs {
     /// The drive: an image file, or a block device such as /dev/sdb
     pub(crate) drive: PathBuf,
-    /// Refuse the drive if it holds another layout than this; without it, it opens as what it holds
+    /// Require this layout, and refuse a drive with another one [default: the layout that the drive
+    /// records]
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// The flash drive beside the drive, where its layout has one: an image file or a block device
+    /// The flash drive of the store, if its layout has one: an image file or a block device
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// Open the drive without its flash drive, to read what does not lie on flash
+    /// Open the store without its flash drive, read-only; files on flash are left out
     #[arg(long, conflicts_with = "flash")]
     without_flash: bool,
     #[arg(skip)]
     cut: Option<PowerCut>,
 }
 
-/// A power cut that an emulated drive shall meet, for tests: as `imbrex_drive_open_for_power_cut` has it.
+/// A power cut of an emulated drive, for tests; like `imbrex_drive_open_for_power_cut` of the C API.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PowerCut {
-    /// So many writes, flushes and resets of zones complete; the next is on its way.
+    /// The number of writes, flushes and zone resets that complete; the power fails during the next.
     pub(crate) after_event_count: u64,
-    /// Decides what of the unflushed writes is on the platter.
+    /// Selects which unflushed writes have reached the platter.
     pub(crate) seed: u64,
-    /// The drive's volatile write cache.
+    /// The length of the drive's volatile write cache.
     pub(crate) cache_bytes: u64,
 }
 
 /// Arguments that name a keyspace of a store.
 #[derive(clap::Args, Debug)]
 pub(crate) struct KeyspaceArgs {
-    /// The keyspace; without it the default one
+    /// Name of the keyspace [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
 }
 
-/// The layout called `name`, if one is named.
+/// The layout called `name`; `None` if the user named none.
 pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, CliError> {
     let layout = name.map(Layout::by_name).transpose();
     layout.map_err(|error| CliError::of("cannot use --layout", &error))
@@ -81,33 +82,33 @@ impl DriveArgs {
         DriveArgs { drive, layout, flash: None, without_flash: false, cut: None }
     }
 
-    /// The same drive, which shall meet `cut`.
+    /// The same drive, with a power cut planned.
     pub(crate) fn with_power_cut(self, cut: Option<PowerCut>) -> DriveArgs {
         DriveArgs { cut, ..self }
     }
 
-    /// All images that opening opens.
+    /// Every drive that [`DriveArgs::mount`] opens.
     pub(crate) fn images(&self) -> Vec<&Path> {
         std::iter::once(self.drive.as_path()).chain(self.flash.as_deref()).collect()
     }
 
-    /// For messages.
+    /// The drive's path, for messages.
     pub(crate) fn shown(&self) -> String {
         self.drive.display().to_string()
     }
 
-    /// Opens the drive and the store on it, to write: flushes and compactions go on behind.
+    /// Opens the drive and its store to write; flushes and compactions run in the background.
     pub(crate) fn open(&self) -> Result<Store, CliError> {
         self.open_with(true, self.usual_mode())
     }
 
-    /// Opens the drive and the store on it, to look at it or to work on it alone: nothing happens
-    /// behind the command, so a check sees a store that stands still, and a compaction waits for none.
+    /// Opens the drive and its store without background work. A check then sees a store that does not
+    /// change, and a manual compaction does not wait for another one.
     pub(crate) fn open_quiet(&self) -> Result<Store, CliError> {
         self.open_with(false, self.usual_mode())
     }
 
-    /// Opens what can be opened of the drive and the store on it, to read what still reads.
+    /// Opens the undamaged part of the drive and its store, read-only.
     pub(crate) fn open_to_salvage(&self) -> Result<Store, CliError> {
         self.open_with(false, OpenMode::Salvage)
     }
@@ -122,8 +123,8 @@ impl DriveArgs {
         let mounted = mounted.map_err(|error| self.cannot_open(&*disk.disk(), &error))?;
         if holds_file_system(&mounted.files) {
             let message = format!(
-                "cannot open {}: it holds no store, but files of another database; `imbrex run` \
-                 starts programs on it",
+                "cannot open {}: it holds the files of another database and no store; `imbrex run` \
+                 starts a program of that database on it",
                 self.shown()
             );
             return Err(CliError::new(Exit::Store, message));
@@ -135,16 +136,16 @@ impl DriveArgs {
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
             note(format!(
-                "imbrex: warning: without the flash drive {} of its tables and logs are left out, and logs \
-                 that it alone knows of: what is read may be older than what was written last",
+                "imbrex: warning: the store is open without its flash drive: {} of its tables and logs are \
+                 left out, and so are logs that only the flash drive records; values may be outdated",
                 missing.len()
             ));
         }
         let kept_log_count = stack.db.recovery().kept_log_count;
         if kept_log_count > 0 {
             note(format!(
-                "imbrex: warning: {} has no room for what {kept_log_count} of its logs hold: it can be \
-                 read, and not written before its program deletes a checkpoint or a keyspace",
+                "imbrex: warning: {} has no room to turn {kept_log_count} of its logs into tables: it can \
+                 be read, and refuses writes until a checkpoint or a keyspace is deleted",
                 self.shown()
             ));
         }
@@ -152,12 +153,12 @@ impl DriveArgs {
         Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
     }
 
-    /// The drive, and its files or why they do not open.
+    /// Opens the drive, and mounts its files if they can be mounted.
     pub(crate) fn mount(
         &self,
         runtime: &Runtime,
     ) -> Result<(FoundDrive, Result<Mounted, LayoutError>), CliError> {
-        // A name that is none is told before a drive is touched.
+        // An unknown layout name is reported before any drive is opened.
         let asked = layout_named(self.layout.as_deref())?;
         let disk = open_drive(&self.drive, self.cut)?;
         let mut drives = Drives::from(disk.disk());
@@ -180,18 +181,18 @@ impl DriveArgs {
     pub(crate) fn cannot_open(&self, disk: &dyn Disk, error: &LayoutError) -> CliError {
         if let Some(what) = other_content(disk, error) {
             let message = format!(
-                "cannot open {}: there is no store, the drive holds {what}; `imbrex drive create` \
-                 makes drives with one, and `imbrex drive format` makes one on this",
+                "cannot open {}: it holds {what}, and no store; `imbrex drive format` makes a store on \
+                 it, `imbrex drive create` makes another drive with one",
                 self.shown()
             );
             return CliError::new(Exit::Store, message);
         }
         let told = CliError::of(format!("cannot open {}", self.shown()), error);
         let hint = match flash_error(error) {
-            Some(FlashError::NotGiven { .. }) => "--flash FILE names it, --without-flash leaves it",
-            Some(FlashError::NotPaired) => "leave --flash and --without-flash away",
+            Some(FlashError::NotGiven { .. }) => "name it with --flash FILE, or --without-flash",
+            Some(FlashError::NotPaired) => "omit --flash and --without-flash",
             Some(FlashError::OnFlash { .. } | FlashError::InPart | FlashError::ReadOnly) => {
-                "--flash FILE names it"
+                "name it with --flash FILE"
             }
             _ if matches!(error, LayoutError::Engine { .. }) => {
                 return told.with_damage_hint(|| salvage_hint(&self.drive));
@@ -203,19 +204,20 @@ impl DriveArgs {
 }
 
 impl Store {
-    /// The keyspace that `args` names.
+    /// Opens the keyspace that `args` names.
     pub(crate) fn keyspace(&self, args: &KeyspaceArgs) -> Result<Keyspace, CliError> {
         let Some(name) = &args.keyspace else { return Ok(self.db.default_keyspace()) };
         self.db.keyspace(name).map_err(|error| {
             let names = self.db.keyspace_names();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let error = CliError::of(format!("cannot open keyspace {name:?}"), &error);
-            error.with_hint(format!("there are: {known}"))
+            error.with_hint(format!("the keyspaces are: {known}"))
         })
     }
 
-    /// Runs `work` and closes the store whatever it came to; the first error counts, but not one that says that
-    /// the store was closed.
+    /// Runs `work`, then closes the store in every case. Returns the first error, with one exception: if the
+    /// work was only cut short (interrupted, or its reader has gone), a failed close is the more important
+    /// error.
     pub(crate) fn with<T>(
         self,
         work: impl FnOnce(&Store) -> Result<T, CliError>,
@@ -224,7 +226,7 @@ impl Store {
         let Store { path, db, .. } = self;
         for why in db.metrics().tables_set_aside {
             note(format!(
-                "imbrex: warning: a table of {} is left out of compactions: {why}",
+                "imbrex: warning: compactions of {} leave a damaged table out: {why}",
                 path.display()
             ));
         }
@@ -241,23 +243,26 @@ impl Store {
     }
 }
 
-/// How what is not damaged of a store is had.
+/// The advice for a damaged store.
 pub(crate) fn salvage_hint(drive: &Path) -> String {
-    format!("`imbrex scan {} --skip-damage` prints what still reads", drive.display())
+    format!(
+        "`imbrex scan {} --skip-damage` prints everything that can still be read",
+        drive.display()
+    )
 }
 
-/// Whether a drive that has no files, or damaged ones, which is what `error` says, holds a block device. Where one has
-/// lost a zone or a block that it has twice, files take that for a damaged catalog.
+/// Whether a drive whose files do not mount, with `error`, holds a block device instead. A block device
+/// that has lost one of two copies of a block looks like a damaged catalog to the file layer.
 pub(crate) fn holds_block_device(disk: &dyn Disk, error: &LayoutError) -> bool {
     let LayoutError::Files { source, .. } = error else { return false };
     let may_be = matches!(source, FilesError::NotFormatted { .. }) || source.is_damage();
     may_be && BlockDriver::is_on(disk)
 }
 
-/// What a drive holds instead of files, where that is known.
+/// The content of a drive that holds no files, if it can be recognized.
 pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'static str> {
     if holds_block_device(disk, error) {
-        return Some("a block device, which `imbrex serve` serves and `imbrex check` verifies");
+        return Some("a block device (`imbrex serve` serves it, `imbrex check` verifies it)");
     }
     let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
         return None;
@@ -266,21 +271,21 @@ pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'st
     is_blank.then_some("nothing")
 }
 
-/// Why nothing was measured; names the flag where a flash drive or an option of the store is the matter.
+/// Why nothing was measured; names the flag to change if the flash drive or an option is the cause.
 pub(crate) fn cannot_measure(error: &BenchError) -> CliError {
     let told = CliError::of("cannot measure", error);
     if let Some(flag) = bad_flag(error) {
         return told.with_hint(format!("{flag} sets it"));
     }
     let hint = match flash_error(error) {
-        Some(FlashError::NotGiven { .. }) => "--flash FILE names it",
-        Some(FlashError::NotPaired) => "leave --flash away",
+        Some(FlashError::NotGiven { .. }) => "name it with --flash FILE",
+        Some(FlashError::NotPaired) => "omit --flash",
         _ => return told,
     };
     told.with_hint(hint)
 }
 
-/// The flag that sets the option of the store that cannot work, if that is the matter.
+/// The flag of the store's option that is out of range, if that is the cause.
 fn bad_flag(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let option = causes(error).find_map(|cause| match cause.downcast_ref()? {
         EngineError::BadOption { option, .. } => Some(*option),
@@ -295,7 +300,7 @@ fn bad_flag(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with the flash drive, if that is the matter.
+/// The error of the flash drive, if that is the cause.
 fn flash_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a FlashError> {
     causes(error).find_map(|cause| match cause.downcast_ref()? {
         FilesError::Flash(error) => Some(error),
@@ -317,7 +322,7 @@ pub(crate) fn open_drive(path: &Path, cut: Option<PowerCut>) -> Result<FoundDriv
         (FoundDrive::Device(_), Some(_)) => {
             let path = path.display();
             return Err(CliError::usage(format!(
-                "cannot cut the power of {path}: it is a real drive, and only emulated ones can be told when"
+                "cannot cut the power of {path}: it is a real drive; only the power of an emulated drive can be cut"
             )));
         }
         (_, None) => {}
@@ -332,7 +337,7 @@ mod tests {
     use imbrex_disk_sim::SimDisk;
     use imbrex_translate::DriverOptions;
 
-    /// It was said to be closed cleanly.
+    /// The message claimed a clean close.
     #[test]
     fn an_interrupted_command_tells_that_its_store_did_not_close() {
         let sim = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
@@ -350,7 +355,7 @@ mod tests {
         assert!(told.to_string().contains("cannot close the store on d"), "{told}");
     }
 
-    /// The driver has both twice; to files it was a catalog that cannot be read.
+    /// The driver has two copies of its superblock. The file layer took the lost one for an unreadable catalog.
     #[test]
     fn a_block_device_with_an_unreadable_superblock_is_one() {
         for zone in 0..2 {

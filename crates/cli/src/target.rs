@@ -1,5 +1,5 @@
-//! A file that an option names to be written: never over a drive, and whole or as it was where it is a plain
-//! file of ours.
+//! An output file that an option names. It never overwrites a drive. A regular file of the user's own is
+//! replaced as a whole: after a failure it has its old content.
 
 use crate::error::{CliError, Context};
 use imbrex_disk_host::is_block_device;
@@ -11,23 +11,23 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where a file may be written.
+/// A path that may be written.
 #[derive(Debug)]
 pub(crate) struct Target {
     path: PathBuf,
 }
 
 impl Target {
-    /// `path`, unless that is a drive: one of `drives`, which are or will be open, any other image, or a block device.
+    /// Accepts `path` unless it is a drive: one of `drives`, another image, or a block device.
     pub(crate) fn new(path: &Path, drives: &[&Path]) -> Result<Target, CliError> {
         let shown = path.display();
         let is_device = is_block_device(path).unwrap_or(false);
         let is_drive = is_device || drives.iter().any(|drive| is_same(path, drive));
         if is_drive || is_image(path).context(|| format!("cannot write {shown}"))? {
-            let message = format!("cannot write {shown}: a drive lies there; name another file");
+            let message = format!("cannot write {shown}: it is a drive; name another file");
             return Err(CliError::usage(message));
         }
-        // Found out before the work that is to be written down.
+        // Checked before the work whose result is to be written.
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         if let Some(dir) = dir {
             fs::metadata(dir).context(|| format!("cannot write {shown}: {}", dir.display()))?;
@@ -36,20 +36,20 @@ impl Target {
         Ok(Target { path: path.to_owned() })
     }
 
-    /// Writes `text` in place of what was there.
+    /// Replaces the content of the file by `text`.
     pub(crate) fn write(&self, text: &str) -> Result<(), CliError> {
         self.replace(text).context(|| format!("cannot write {}", self.path.display()))
     }
 
     fn replace(&self, text: &str) -> std::io::Result<()> {
-        // Links stay, and lead to the new file.
+        // A symbolic link stays, and leads to the new file.
         let Ok(path) = self.resolved() else { return fs::write(&self.path, text) };
         let before = fs::metadata(&path).ok();
         if before.as_ref().is_some_and(|before| !is_replaceable(before)) {
             return fs::write(&path, text);
         }
         if before.is_some() {
-            // To rename over it, its directory alone has to allow it.
+            // Renaming over a file needs write access to its directory only; this checks access to the file.
             OpenOptions::new().write(true).open(&path)?;
         }
         match put_whole(&path, text, before) {
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// The path behind all links; that of a new file is its directory's.
+    /// The path with all links resolved; a new file keeps its path.
     fn resolved(&self) -> std::io::Result<PathBuf> {
         match fs::symlink_metadata(&self.path) {
             Ok(_) => fs::canonicalize(&self.path),
@@ -67,14 +67,14 @@ impl Target {
     }
 }
 
-/// Fails as writing to `path` in `dir` would, as far as that shows without a change.
+/// Fails if writing to `path` in `dir` would fail, as far as that can be checked without a change.
 fn check_writable(path: &Path, dir: Option<&Path>) -> std::io::Result<()> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
         Ok(found) if found.is_file() => OpenOptions::new().write(true).open(path).map(drop),
-        // A pipe is opened when there is something to say.
+        // A pipe is opened only to write.
         Ok(_) => Ok(()),
-        // A link to where nothing is yet.
+        // A symbolic link to a file that does not exist yet.
         Err(_) if fs::symlink_metadata(path).is_ok() => Ok(()),
         Err(_) => {
             let access = Access::WRITE_OK | Access::EXEC_OK;
@@ -83,7 +83,8 @@ fn check_writable(path: &Path, dir: Option<&Path>) -> std::io::Result<()> {
     }
 }
 
-/// Whether another file may take its place: it has one name, it is ours, and nobody writes to it already.
+/// Whether a new file may replace it: it has one name, belongs to this user, and is neither standard
+/// output nor standard error.
 fn is_replaceable(found: &Metadata) -> bool {
     let is = |fd: BorrowedFd<'_>| {
         rustix::fs::fstat(fd)
@@ -96,20 +97,20 @@ fn is_replaceable(found: &Metadata) -> bool {
         && !is(rustix::stdio::stderr())
 }
 
-/// Whether the file itself may still be written: its directory may not, or something is mounted on it.
+/// Whether the error comes from the directory or a mount, so that writing the file in place may still work.
 fn is_of_directory(error: &std::io::Error) -> bool {
     use ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     matches!(error.kind(), CrossesDevices | PermissionDenied | ReadOnlyFilesystem | ResourceBusy)
 }
 
-/// Writes a new file and gives it the path.
+/// Writes a new file and renames it to `path`.
 fn put_whole(path: &Path, text: &str, before: Option<Metadata>) -> std::io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()
         .prefix(".imbrex-")
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(dir.unwrap_or(Path::new(".")))
-        // Its own text names the new file, of which nobody knows.
+        // The error's own text names the temporary file, which the user does not know.
         .map_err(|error| std::io::Error::from(error.kind()))?;
     file.write_all(text.as_bytes())?;
     if let Some(before) = before {

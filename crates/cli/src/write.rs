@@ -19,9 +19,9 @@ use std::path::PathBuf;
 pub(crate) struct PutArgs {
     #[command(flatten)]
     store: DriveArgs,
-    /// The key
+    /// The key to set
     key: OsString,
-    /// The value; without it the value is read from standard input
+    /// The value [default: read from standard input]
     #[arg(conflicts_with = "file")]
     value: Option<OsString>,
     /// Read the value from this file
@@ -59,7 +59,7 @@ impl PutArgs {
             None => (Box::new(Stdin::new(session.interrupt.clone())), "standard input".to_owned()),
         };
         let mut value = Vec::new();
-        // One byte more than a value may have, so that a longer one is seen and refused.
+        // One byte more than the maximum, so that a longer value is refused and not cut.
         reader
             .take(VALUE_LEN_BYTES_MAX as u64 + 1)
             .read_to_end(&mut value)
@@ -75,16 +75,16 @@ impl PutArgs {
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     store: DriveArgs,
-    /// The keys; one that is not there is no error
+    /// The keys to delete; a missing key is not an error
     #[arg(value_name = "KEY")]
     keys: Vec<OsString>,
-    /// All keys that start with this
+    /// Delete all keys that start with this prefix
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,
-    /// All keys from this one on
+    /// Delete all keys from this one on, inclusive
     #[arg(long, requires = "to")]
     from: Option<OsString>,
-    /// All keys before this one
+    /// Delete up to this key, exclusive
     #[arg(long, requires = "from")]
     to: Option<OsString>,
     #[command(flatten)]
@@ -101,7 +101,7 @@ impl DeleteArgs {
                 let from = bytes(prefix)?;
                 let to = prefix_end(&from).ok_or_else(|| {
                     CliError::usage(format!(
-                        "--prefix {prefix:?} names no end; use --from and --to"
+                        "--prefix {prefix:?} has no key after it to end the range; use --from and --to"
                     ))
                 })?;
                 Some((from, to))
@@ -112,8 +112,11 @@ impl DeleteArgs {
         if let Some((from, to)) = &range
             && from > to
         {
-            let message =
-                format!("--from {} lies past --to {}; swap them", key::shown(from), key::shown(to));
+            let message = format!(
+                "--from {} is greater than --to {}; swap them",
+                key::shown(from),
+                key::shown(to)
+            );
             return Err(CliError::usage(message));
         }
         let keys = self.keys.iter().map(|key| bytes(key)).collect::<Result<Vec<_>, _>>()?;
@@ -162,7 +165,7 @@ impl CompactArgs {
                 report.row(name, ByteSize(len_bytes).to_string(), len_bytes);
             }
             let told = session.out.report(&report);
-            // What was merged until an interruption stays, and was reported.
+            // Merges that ended before an interruption are kept, and were reported above.
             done.context(|| "cannot compact").and(told)
         })
     }

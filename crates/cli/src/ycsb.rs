@@ -1,5 +1,4 @@
-//! `ycsb load` and `ycsb run`: YCSB's core workload on our store or on a server; the work is the crate
-//! `imbrex-bench`'s.
+//! `ycsb load` and `ycsb run`: YCSB's core workload on a store or a server, by the crate `imbrex-bench`.
 
 use crate::Session;
 use crate::arrivals;
@@ -20,18 +19,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) enum YcsbCommand {
     /// Insert the records that the properties describe
     Load(YcsbArgs),
-    /// Do operations on records; on a drive that is made for it, load them first
+    /// Run operations on the records; a run on a new drive loads the records first
     Run(YcsbArgs),
 }
 
-/// Arguments of both.
+/// Arguments of `imbrex ycsb load` and `imbrex ycsb run`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct YcsbArgs {
     #[command(flatten)]
     options: YcsbOptions,
 }
 
-/// The bar of what goes on now: loading, running, and the work that they leave behind.
+/// The progress bar of the current phase: loading, running, or the background work after either.
 #[derive(Debug, Default)]
 struct Bars {
     shown: Mutex<Option<(bool, Phase, Progress)>>,
@@ -55,7 +54,7 @@ impl Bars {
                 (false, Phase::Operations) => "running",
                 (_, Phase::Background) => "background work",
             };
-            // The one before goes first, so that no two share the line.
+            // The previous bar is removed first, so that two never share the line.
             drop(shown.take());
             *shown = Some((at.is_load, at.phase, Progress::new(what, unit, at.total)));
         }
@@ -84,7 +83,7 @@ impl YcsbCommand {
             YcsbCommand::Load(args) => (YcsbPhase::Load, args.options),
             YcsbCommand::Run(args) => (YcsbPhase::Run, args.options),
         };
-        // YCSB's own output unless a format of ours is asked for.
+        // The output is YCSB's own unless the user gave --format.
         let is_ours = session.out.is_chosen();
         let is_json = session.out.is_json()?;
         let properties = options.read_properties().map_err(|error| failed(error.into()))?;
@@ -96,7 +95,7 @@ impl YcsbCommand {
         let bars = Bars::default();
         let warn = |text: &str| bars.line(&format!("imbrex: warning: {text}"));
         for property in properties.unknown() {
-            warn(&format!("property {property} is not known here and changes nothing"));
+            warn(&format!("property {property} is unknown and has no effect"));
         }
         let interrupt = session.interrupt.clone();
         let progress = |at: &YcsbProgress| {
@@ -108,15 +107,17 @@ impl YcsbCommand {
         let report = ycsb(&options, phase, &properties, watch);
         bars.clear();
         let report = report.map_err(failed)?;
-        // What ended the run is told at its end.
+        // The error that ended the run is reported at the end.
         let is_news = |refusal: &&String| {
             report.failure.as_ref().is_none_or(|failure| !failure.contains(refusal.as_str()))
         };
         if let Some(refusal) = report.first_error.as_ref().filter(is_news) {
-            note(format!("imbrex: warning: refused: {refusal} (others like it are only counted)"));
+            note(format!(
+                "imbrex: warning: an operation was refused: {refusal}; further ones are only counted"
+            ));
         }
         let saved = report.output.save();
-        // What was measured is not to be had again.
+        // The measurements cannot be repeated, so they are printed if they cannot be saved.
         let printed = match &saved {
             Ok(printed) => printed.clone(),
             Err(_) => format!("{}{}", report.output.raw(), report.output.text()),
@@ -126,7 +127,7 @@ impl YcsbCommand {
         } else if is_ours {
             session.out.bytes(report.to_string().as_bytes())
         } else {
-            // YCSB's lines have no place for it.
+            // YCSB's output format has no line for it.
             if let Some(line) = report.schedule_line() {
                 note(line);
             }
@@ -135,14 +136,16 @@ impl YcsbCommand {
         match &report.failure {
             Some(failure) => {
                 if let Err(error) = &saved {
-                    let error = CliError::of("cannot write what was measured", error);
+                    let error = CliError::of("cannot save the measurements", error);
                     note(format!("imbrex: warning: {error}"));
                 }
-                let message = format!("ended early, and the figures say what was done: {failure}");
+                let message = format!(
+                    "the run ended early; its figures cover the operations until then: {failure}"
+                );
                 Err(CliError::new(Exit::Store, message))
             }
             None => {
-                saved.context(|| "cannot write what was measured, so it was printed")?;
+                saved.context(|| "cannot save the measurements (they were printed instead)")?;
                 if report.interrupted { Err(CliError::interrupted()) } else { told }
             }
         }

@@ -1,4 +1,4 @@
-//! The picture of a drive: which zone is in which state, how full it is, and what lies in it.
+//! The zone map of a drive: the state, fill and content of each zone.
 //!
 //! ```text
 //!   FileLayer::zone_map()  --+
@@ -6,8 +6,8 @@
 //!   Disk::report_zones()   --+                      -->  svg  (a file)
 //! ```
 //!
-//! A drive with more zones than a picture can hold is drawn with several zones a cell; a drive
-//! without zones is cut into slices of equal length by the file layer.
+//! If a drive has more zones than a picture can hold, a cell stands for several zones. The file layer cuts a
+//! drive without zones into slices of equal length.
 
 pub(crate) mod svg;
 pub(crate) mod text;
@@ -18,14 +18,14 @@ use imbrex_files::inspect::ZoneUse;
 use imbrex_translate::{DeviceZone, DeviceZoneUse};
 use std::collections::BTreeMap;
 
-/// What live bytes are part of.
+/// The structure that live bytes belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
     /// A table of this level.
     Level(u8),
     /// A log; the journal of a block device.
     Log,
-    /// What the host of a block device wrote, and its checksums.
+    /// Data that the clients of a block device wrote, and its checksums.
     Device,
     /// A block device's superblocks and checkpoint.
     Checkpoint,
@@ -89,7 +89,7 @@ impl CellState {
         }
     }
 
-    /// Which state a cell of several zones shows: the one that a reader should know about most.
+    /// The rank of the state. A cell of several zones shows the highest, which a reader should know first.
     fn rank(self) -> u8 {
         match self {
             CellState::Empty => 0,
@@ -110,13 +110,13 @@ pub(crate) struct Cell {
     pub(crate) zone: u32,
     pub(crate) zone_count: u32,
     pub(crate) state: CellState,
-    /// How much can be written.
+    /// The writable length.
     pub(crate) capacity_bytes: u64,
-    /// How much lies below the write pointer; where there is none, what is live or dead.
+    /// The length up to the write pointer; without a write pointer, the live and dead bytes.
     pub(crate) written_bytes: u64,
-    /// What lies in it; adds up to at most `written_bytes`.
+    /// Live bytes by content; their sum is at most `written_bytes`.
     pub(crate) live_bytes: BTreeMap<Content, u64>,
-    /// Whether the catalog lies in it; how much of it, the catalog alone knows.
+    /// Whether part of the catalog is stored in it. Only the catalog knows how much.
     pub(crate) has_catalog: bool,
 }
 
@@ -151,18 +151,18 @@ impl Cell {
 /// The whole drive, in cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ZoneMap {
-    /// All of equal `zone_count` but the last.
+    /// Every cell has the same `zone_count`, except a shorter last one.
     pub(crate) cells: Vec<Cell>,
     pub(crate) zone_count: u32,
     pub(crate) zone_len_bytes: u64,
     /// How many zones are in each state; empty on a drive without zones.
     pub(crate) state_counts: BTreeMap<CellState, u32>,
-    /// How a drive without zones records, in words.
+    /// The recording of a drive without zones, in words.
     pub(crate) recording: String,
 }
 
 impl ZoneMap {
-    /// The picture of a drive that holds files, in at most `cell_count_max` cells.
+    /// The map of a drive that holds files, in at most `cell_count_max` cells.
     pub(crate) fn of_files(
         geometry: &Geometry,
         uses: &[ZoneUse],
@@ -172,7 +172,7 @@ impl ZoneMap {
         ZoneMap::of_cells(geometry, cells, cell_count_max)
     }
 
-    /// The picture of a drive of which only the drive's own report is known.
+    /// The map of a drive from its own report of zones.
     pub(crate) fn of_report(
         geometry: &Geometry,
         zones: &[ZoneInfo],
@@ -182,7 +182,7 @@ impl ZoneMap {
         ZoneMap::of_cells(geometry, cells.collect(), cell_count_max)
     }
 
-    /// The picture of a drive that holds a block device.
+    /// The map of a drive that holds a block device.
     pub(crate) fn of_device(
         geometry: &Geometry,
         zones: &[DeviceZone],
@@ -222,7 +222,7 @@ impl ZoneMap {
         self.cells.iter().map(|cell| cell.capacity_bytes).sum()
     }
 
-    /// What is written but belongs to no file any more.
+    /// Written bytes that belong to no file any more.
     pub(crate) fn dead_bytes(&self) -> u64 {
         self.cells.iter().map(Cell::dead_bytes).sum()
     }
@@ -246,7 +246,7 @@ impl ZoneMap {
     }
 }
 
-/// A zone of which the drive's own report is all that is known.
+/// The cell of a zone from the drive's own report.
 fn reported_cell(geometry: &Geometry, zone: &ZoneInfo) -> Cell {
     Cell {
         zone: zone.zone.0,
@@ -271,7 +271,7 @@ fn device_cell(geometry: &Geometry, zone: &DeviceZone) -> Cell {
     };
     let live = zone.live.bytes();
     Cell {
-        // Of a zone that was given up the drive does not say how far it is written.
+        // The drive does not report the write pointer of a zone that was given up.
         written_bytes: cell.written_bytes.max(live),
         live_bytes: (live > 0).then_some((content, live)).into_iter().collect(),
         has_catalog: content == Content::Checkpoint,
@@ -297,7 +297,7 @@ fn used_cell(geometry: &Geometry, zone_use: &ZoneUse) -> Cell {
         zone_count: 1,
         state: CellState::of(zone_use.state, geometry),
         capacity_bytes: capacity.bytes(),
-        // A log's space is handed out before the write pointer gets there.
+        // The space of a log is allocated before the write pointer reaches it.
         written_bytes: written_bytes.max(zone_use.live_bytes),
         live_bytes: contents.filter(|(_, bytes)| *bytes > 0).collect(),
         has_catalog: zone_use.catalog_bytes > 0,

@@ -1,4 +1,4 @@
-//! `imbrex bench arrivals`: layouts under arrival models at several loads, and how long operations waited.
+//! `imbrex bench arrivals`: the response times of layouts under several arrival models and loads.
 //!
 //! ```text
 //!   layouts x models x loads --> cells, each a fresh drive in a world of its own
@@ -65,11 +65,11 @@ const OWN_OF_INSERTS: [(&str, &str); 3] = [
 /// The options of one `imbrex bench arrivals`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArrivalBenchOptions {
-    /// The layouts [default: all]
+    /// Layouts to compare, such as sealdb,gear [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub layouts: Vec<String>,
 
-    /// The arrival models: constant, poisson, selfsimilar, diurnal
+    /// Arrival models
     #[arg(
         long,
         value_delimiter = ',',
@@ -78,41 +78,42 @@ pub struct ArrivalBenchOptions {
     )]
     pub models: Vec<String>,
 
-    /// Operations a second, in the mean
+    /// Mean rates, in operations per second
     #[arg(long, value_delimiter = ',', value_name = "RATES", default_value = "1000,2000,4000")]
     pub loads: Vec<u64>,
 
-    /// Operations of each run
+    /// Number of operations of each run
     #[arg(long, default_value_t = 250_000)]
     pub operations: u64,
 
-    /// Bytes a value, unless a property says otherwise
+    /// Length of a value in bytes, unless a property sets it
     #[arg(long = "value_size", alias = "value-size", default_value_t = 4096)]
     pub value_size: u64,
 
-    /// Clients at work at once
+    /// Number of concurrent clients
     #[arg(long, default_value_t = 16)]
     pub threads: u32,
 
-    /// A property file of YCSB: its operations on a store that was loaded before; of several the later ones count.
-    /// How many there are, when they come and how many clients do them is for the flags to say
-    /// [default: inserts at random keys]
+    /// A property file of YCSB with the operations to run on a loaded store; may be repeated, and later files
+    /// override earlier ones [default: inserts at random keys]
+    ///
+    /// The number of operations, their arrivals and the number of clients are set by the flags alone.
     #[arg(short = 'P', long = "properties", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// A property, of the workload or of a model: ss.bias=0.75
+    /// A property of the workload or of an arrival model, such as ss.bias=0.75; may be repeated
     #[arg(short = 'p', long = "property", value_name = "KEY=VALUE")]
     pub assignments: Vec<String>,
 
-    /// How long each drive is
+    /// Capacity of each drive
     #[arg(long, value_name = "SIZE", default_value = "32G")]
     pub capacity: ByteCount,
 
-    /// The seed: the same seed gives the same figures
+    /// Seed: the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Runs at a time, each on one core and in memory of its own
+    /// Number of parallel runs; each takes one core and its own memory
     #[arg(long, default_value_t = 2)]
     pub jobs: usize,
 }
@@ -360,7 +361,7 @@ impl Bench<'_> {
     fn warn(&self, asked: &Properties) {
         let warn = self.watch.warn;
         for property in asked.unknown() {
-            warn(&format!("property {property} is not known here and changes nothing"));
+            warn(&format!("property {property} is unknown and has no effect"));
         }
         let (threads, operations) = (self.options.threads, self.options.operations);
         if self.client_count() < threads {

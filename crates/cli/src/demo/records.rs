@@ -1,10 +1,10 @@
-//! Real records that are on the machine already.
+//! Real records that the machine already holds.
 
 use crate::error::{CliError, Context};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Records of one kind, and a prefix that some of their keys have.
+/// Records of one kind, and a prefix of some of their keys.
 pub(super) struct Collection {
     pub(super) name: &'static str,
     pub(super) source: String,
@@ -12,12 +12,12 @@ pub(super) struct Collection {
     pub(super) records: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What Debian knows about its packages.
+/// Debian's list of installed packages.
 const STATUS: &str = "/var/lib/dpkg/status";
 /// The files of each package, `NAME.list`.
 const LISTS: &str = "/var/lib/dpkg/info";
 
-/// More of the machine's own files than this make the demo long.
+/// The most files of a machine without dpkg; more would make the demo long.
 const FILE_COUNT_MAX: usize = 5_000;
 const FILE_LEN_BYTES_MAX: u64 = 1 << 20;
 
@@ -40,7 +40,7 @@ pub(super) fn collect() -> Result<Vec<Collection>, CliError> {
     Ok([packages, paths].into_iter().filter(|c| !c.records.is_empty()).collect())
 }
 
-/// One record a paragraph, by the name of its package.
+/// One record for each paragraph, with the package's name as its key.
 fn parse_status(text: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
     text.split("\n\n")
         .filter_map(|paragraph| {
@@ -50,7 +50,7 @@ fn parse_status(text: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .collect()
 }
 
-/// Path -> the packages that own it. What cannot be read is left out.
+/// Each path with the packages that own it. Unreadable lists are left out.
 fn package_of_each_path(dir: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut owners: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -69,7 +69,7 @@ fn package_of_each_path(dir: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
             owners.extend_from_slice(package.as_encoded_bytes());
         }
     }
-    // `/.` and other directories belong to hundreds of packages: long values are welcome too.
+    // `/.` and other directories belong to hundreds of packages, which gives some long values.
     owners
 }
 

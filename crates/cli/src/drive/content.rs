@@ -1,4 +1,5 @@
-//! What is made on a drive, by `drive create` and `drive format` alike: a store, room for a database's files, nothing.
+//! The content that `drive create` and `drive format` make on a drive: a store, room for the files of
+//! another database, or nothing.
 
 use crate::error::{CliError, Context, causes};
 use crate::output::Report;
@@ -14,32 +15,32 @@ use imbrex_translate::BandsError;
 use std::error::Error;
 use std::path::Path;
 
-/// Arguments that say what is made.
+/// Arguments that choose the content.
 #[derive(clap::Args, Debug)]
 pub(super) struct Content {
-    /// How the store lies on the drive; `imbrex layouts` lists them [default: the usual one of such
+    /// Layout of the store on the drive; `imbrex layouts` lists them [default: the usual layout for such
     /// a drive]
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// Make no store on it: the drive is for a database that `imbrex run` puts there
+    /// Make no store: prepare the drive for a RocksDB or LevelDB program that `imbrex run` starts
     #[arg(long)]
     no_store: bool,
-    /// Make nothing on it at all: a blank drive is what `imbrex serve` gives to others
+    /// Leave the drive blank, for `imbrex serve`
     #[arg(long, conflicts_with_all = ["no_store", "layout"])]
     blank: bool,
-    /// How long that database's tables are at most, where the layout must keep room by it: interlaced
-    /// drives rewrite the tracks of two such tables together [default: the layout's own]
+    /// Longest table of that database, such as 64MiB. Layouts for interlaced drives reserve room by it,
+    /// because they rewrite the tracks of two such tables together [default: set by the layout]
     #[arg(long, value_name = "SIZE", requires = "no_store")]
     table_len: Option<ByteCount>,
 }
 
 impl Content {
-    /// The layout that the command line names.
+    /// The layout that the user named, if any.
     pub(super) fn asked(&self) -> Result<Option<Layout>, CliError> {
         layout_named(self.layout.as_deref())
     }
 
-    /// The one that such a drive gets; none if it stays blank.
+    /// The layout for a drive of this geometry; `None` if the drive stays blank.
     pub(super) fn layout(
         &self,
         geometry: &Geometry,
@@ -53,7 +54,8 @@ impl Content {
         fitting.map(Some).map_err(|error| CliError::usage(CliError::of(what, &error).to_string()))
     }
 
-    /// That a flash drive is named exactly where there is use for one; `how` says how it is named.
+    /// Checks that the user named a flash drive if the layout needs one, and none otherwise. `how` is the
+    /// advice for a missing one.
     pub(super) fn check_flash(
         &self,
         layout: Option<Layout>,
@@ -63,11 +65,11 @@ impl Content {
     ) -> Result<(), CliError> {
         let why = match (layout.filter(|layout| layout.takes_flash()), flash) {
             (Some(layout), _) if self.no_store => format!(
-                "{layout} takes a flash drive, which the databases of `imbrex run` know nothing of; choose another \
-                 layout, or leave --no-store away"
+                "{layout} takes a flash drive, which the databases of `imbrex run` cannot use; choose another \
+                 layout, or omit --no-store"
             ),
             (Some(layout), None) => {
-                format!("{layout} takes a flash drive beside the drive; {how}")
+                format!("{layout} takes a flash drive in addition to the drive; {how}")
             }
             (None, Some(_)) => {
                 let holds = layout.map_or("a blank drive", Layout::name);
@@ -75,7 +77,7 @@ impl Content {
                     Layout::all().filter(|l| l.takes_flash()).map(Layout::name).collect();
                 let with = with.join(", ");
                 format!(
-                    "{holds} has no use for a flash drive; leave --flash away, or choose --layout {with}"
+                    "{holds} has no use for a flash drive; omit --flash, or choose --layout {with}"
                 )
             }
             _ => return Ok(()),
@@ -83,7 +85,7 @@ impl Content {
         Err(CliError::usage(format!("{what}: {why}")))
     }
 
-    /// Makes it, on empty drives.
+    /// Makes the content on blank drives.
     pub(super) fn make(
         &self,
         drives: Drives,
@@ -101,7 +103,7 @@ impl Content {
     }
 }
 
-/// Says what was made.
+/// Adds the content to the report.
 pub(super) fn describe(report: &mut Report, layout: Option<Layout>, flash: Option<&Path>) {
     let holds = layout.map_or("none: it is blank", Layout::name);
     report.row("layout", holds, layout.map(Layout::name));
@@ -111,7 +113,7 @@ pub(super) fn describe(report: &mut Report, layout: Option<Layout>, flash: Optio
     }
 }
 
-/// An empty store on an empty drive.
+/// Makes an empty store on a blank drive.
 fn format(drives: Drives, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
     let runtime = Runtime::threads(1);
     let recipe = layout.recipe(drives.main.geometry());
@@ -129,7 +131,7 @@ fn format(drives: Drives, layout: Layout, format_id: u64, shown: &str) -> Result
     })
 }
 
-/// Room for files, and none of them, on an empty drive.
+/// Makes a file layer without files on a blank drive.
 fn format_files(
     drives: Drives,
     layout: Layout,
@@ -151,7 +153,7 @@ fn cannot_format(what: String, error: &LayoutError) -> CliError {
     if is_misfit(error) { CliError::usage(error_line.to_string()) } else { error_line }
 }
 
-/// Whether the drive is no drive for the layout, rather than broken.
+/// Whether the drive does not suit the layout, as opposed to a drive that fails.
 fn is_misfit(error: &(dyn Error + 'static)) -> bool {
     causes(error).any(|cause| {
         matches!(

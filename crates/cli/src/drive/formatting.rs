@@ -1,4 +1,4 @@
-//! `drive format`: an empty store, or room for another database or a block device, on a drive that is there.
+//! `drive format`: makes an empty store, room for another database, or a blank drive, on an existing drive.
 
 use super::content::{self, Content};
 use super::describe;
@@ -22,13 +22,14 @@ pub(crate) struct FormatArgs {
     drive: PathBuf,
     #[command(flatten)]
     content: Content,
-    /// The flash drive beside it, if the layout has one: a conventional block device or a drive image
+    /// The flash drive, if the layout has one: a conventional block device or a drive image
     #[arg(long, value_name = "DRIVE")]
     flash: Option<PathBuf>,
-    /// Format drives that something was written to: what they hold is lost
+    /// Format a drive that is not blank: its content is lost
     #[arg(long)]
     erase: bool,
-    /// Decides the format's id, of an image; without it that is drawn from the operating system
+    /// Seed for the id of the format, for drive images only: the same seed gives the same image
+    /// [default: random]
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -42,21 +43,23 @@ impl FormatArgs {
         let disk = drive.disk();
         let geometry = *disk.geometry();
         let layout = self.content.layout(&geometry, &what)?;
-        let how = "--flash DRIVE names it";
+        let how = "name it with --flash DRIVE";
         self.content.check_flash(layout, self.flash.as_deref(), &what, how)?;
         let flash = self.flash.as_ref().map(|path| open_drive(path, None)).transpose()?;
-        // Neither is touched before both are known to be blank, or to be had.
+        // No drive is written before both are known to be blank, or may be erased.
         self.check_blank(&drive, &self.drive)?;
         let both = [(Some(&drive), Some(&self.drive)), (flash.as_ref(), self.flash.as_ref())];
         let both = both.into_iter().filter_map(|(drive, path)| drive.zip(path));
         both.clone().try_for_each(|(drive, path)| self.check_blank(drive, path))?;
-        // What is erased stays on most of the platter: under the same id the last store's log would be the new one's.
+        // Erasing leaves old data on most of the platter. With the same id, recovery would take the log of the
+        // old store for the new one's.
         if self.seed.is_some() && both.clone().any(|(d, _)| matches!(d, FoundDrive::Device(_))) {
             return Err(CliError::usage(format!(
-                "{what}: --seed is for drive images; a real drive takes an id of its own each time"
+                "{what}: --seed is for drive images; a real drive gets a new random id each time; omit --seed"
             )));
         }
-        // Nor before it is known that the same can be made on drives like them.
+        // The layout is first made on drives of the same shape in memory: a drive that is too small or lacks
+        // zones is refused before anything is erased.
         let format_id = self.seed.unwrap_or_else(entropy_u64);
         let mut like = Drives::from(blank_like(&*disk, &what)?);
         if let Some(flash) = &flash {
@@ -89,14 +92,14 @@ impl FormatArgs {
             Some(what) => Err(CliError::new(
                 Exit::Store,
                 format!(
-                    "cannot format {shown}: {what}; with --erase it is formatted, and what it holds is lost"
+                    "cannot format {shown}: {what}; --erase formats it all the same, and its content is lost"
                 ),
             )),
         }
     }
 }
 
-/// A blank drive in memory of the same geometry; zones that `disk` has lost are lost on it too.
+/// A blank drive in memory with the same geometry, and with the same zones read-only or offline.
 fn blank_like(disk: &dyn Disk, what: &str) -> Result<Arc<SimDisk>, CliError> {
     let like = SimDisk::builder(*disk.geometry()).memory().context(|| what)?;
     for zone in disk.report_zones() {
@@ -110,7 +113,7 @@ fn blank_like(disk: &dyn Disk, what: &str) -> Result<Arc<SimDisk>, CliError> {
     Ok(Arc::new(like))
 }
 
-/// What a drive is called.
+/// The name of a drive's model.
 pub(super) fn title(drive: &FoundDrive) -> String {
     match drive {
         FoundDrive::Device(device) if device.model().is_empty() => "a block device".to_owned(),

@@ -1,4 +1,4 @@
-//! Records out of text: JSON lines, CSV and TSV, one at a time, bad ones with their line number.
+//! Readers of records: JSON lines, CSV and TSV. A malformed record is returned with its line number.
 
 use crate::error::CliError;
 use serde_json::value::RawValue;
@@ -14,14 +14,14 @@ pub(super) struct Record {
     pub(super) value: Vec<u8>,
 }
 
-/// A line that holds no record; the lines after it may.
+/// A malformed line; the lines after it may be well formed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadLine {
     pub(super) line: u64,
     pub(super) reason: String,
 }
 
-/// Which fields of a line are the key and the value.
+/// The names of the fields that hold the key and the value.
 #[derive(Clone, Debug)]
 pub(super) struct Fields {
     pub(super) key: String,
@@ -33,10 +33,10 @@ pub(super) trait Records {
     fn next(&mut self) -> Result<Option<Result<Record, BadLine>>, CliError>;
 }
 
-/// One JSON object a line: `{"key": "a", "value": "b"}`.
+/// One JSON object per line: `{"key": "a", "value": "b"}`.
 ///
-/// A string stands for its UTF-8 bytes; any other value for its JSON text. A field `key_hex` or
-/// `value_hex` holds bytes in hexadecimal, as `scan --format json` writes those that are not UTF-8.
+/// A string stands for its UTF-8 bytes, any other value for its JSON text. A field `key_hex` or
+/// `value_hex` holds bytes in hexadecimal; `scan --format json` writes bytes that are not UTF-8 so.
 pub(super) struct JsonLines {
     reader: Box<dyn BufRead>,
     name: String,
@@ -45,7 +45,7 @@ pub(super) struct JsonLines {
     buf: Vec<u8>,
 }
 
-/// A line longer than this is not a record: a value of 1 GiB needs less unless most is escaped.
+/// The longest line. A value of 1 GiB fits unless most of it is escaped.
 const LINE_LEN_BYTES_MAX: u64 = 3 << 30;
 
 impl JsonLines {
@@ -67,7 +67,7 @@ impl Records for JsonLines {
             }
             self.line += 1;
             if len as u64 == LINE_LEN_BYTES_MAX {
-                let message = format!("{}: line {} has no end", self.name, self.line);
+                let message = format!("{}: line {} is longer than 3 GiB", self.name, self.line);
                 return Err(CliError::data(message));
             }
             if self.buf.iter().all(u8::is_ascii_whitespace) {
@@ -83,7 +83,8 @@ impl Records for JsonLines {
     }
 }
 
-/// What is not the system's own error is a decoder's: the input is malformed, or ends in its middle.
+/// The error of an unreadable source. An error without a system error code comes from the decompressor:
+/// its input is malformed or cut short.
 fn unreadable(name: &str, line: u64, error: &io::Error) -> CliError {
     let is_malformed = error.raw_os_error().is_none()
         && matches!(
@@ -98,11 +99,11 @@ fn unreadable(name: &str, line: u64, error: &io::Error) -> CliError {
 }
 
 fn parse_json(line: &[u8], fields: &Fields) -> Result<(Vec<u8>, Vec<u8>), String> {
-    // Without its end, so that an error at the end of the line has a column of that line.
+    // The line end is cut off, so that an error at the end has a column on this line.
     let text = std::str::from_utf8(line.trim_ascii_end()).map_err(|e| format!("not UTF-8: {e}"))?;
     let object: BTreeMap<Cow<'_, str>, &RawValue> =
         serde_json::from_str(text).map_err(|error| {
-            // The error counts lines within the text; here that is always line 1.
+            // The error's own line number counts within this text, and is always 1.
             let what = error.to_string();
             let what = what.split(" at line ").next().unwrap_or(&what);
             format!("not a JSON object: {what} at column {}", error.column())
@@ -116,7 +117,7 @@ fn parse_json(line: &[u8], fields: &Fields) -> Result<(Vec<u8>, Vec<u8>), String
             return Err(format!("the object has no field {name:?}"));
         };
         let hex: String = serde_json::from_str(raw.get())
-            .map_err(|_| format!("field {hex_name:?} is no string"))?;
+            .map_err(|_| format!("field {hex_name:?} is not a string"))?;
         crate::key::from_hex(&hex).map_err(|e| format!("field {hex_name:?}: {e}"))
     };
     Ok((bytes(&fields.key, true)?, bytes(&fields.value, false)?))
@@ -134,7 +135,7 @@ fn json_bytes(raw: &RawValue, name: &str, is_key: bool) -> Result<Vec<u8>, Strin
     }
 }
 
-/// Lines of fields with a separator; the first line names them unless told otherwise.
+/// Lines of separated fields; the first line names them if `has_header`.
 pub(super) struct Delimited {
     reader: csv::Reader<Box<dyn BufRead>>,
     name: String,
@@ -153,7 +154,7 @@ impl Delimited {
     ) -> Result<Delimited, CliError> {
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(separator)
-            // TSV has no quotes: a quote is a character like any other.
+            // TSV has no quoting: a quote is an ordinary character.
             .quoting(separator != b'\t')
             .has_headers(has_header)
             .flexible(true)
@@ -192,7 +193,7 @@ fn number(field: &str) -> Result<usize, CliError> {
     match field.parse::<usize>() {
         Ok(at) if at > 0 => Ok(at - 1),
         _ => Err(CliError::usage(format!(
-            "without a header a field is a number from 1; got {field:?}"
+            "with --no-header a column is a number from 1; got {field:?}"
         ))),
     }
 }
@@ -209,7 +210,11 @@ impl Records for Delimited {
         let cell = |at: usize| {
             self.record.get(at).map(<[u8]>::to_vec).ok_or_else(|| BadLine {
                 line,
-                reason: format!("it has {} fields, field {} is wanted", self.record.len(), at + 1),
+                reason: format!(
+                    "it has {} fields, but field {} is needed",
+                    self.record.len(),
+                    at + 1
+                ),
             })
         };
         let record = match (cell(self.key_at), cell(self.value_at)) {
@@ -286,7 +291,7 @@ mod tests {
             all(records.unwrap()),
             [
                 ok(2, "1", "two\nlines"),
-                Err("line 4: it has 1 fields, field 2 is wanted".to_owned()),
+                Err("line 4: it has 1 fields, but field 2 is needed".to_owned()),
                 ok(5, "3", "say \"x\""),
             ]
         );

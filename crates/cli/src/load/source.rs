@@ -1,6 +1,6 @@
-//! Where records come from: a file or standard input, compressed or not.
+//! The source of records: a file or standard input, compressed or not.
 //!
-//! Compression is told by the first bytes, not by the name, so that a pipe works like a file.
+//! Compression is detected by the first bytes, not by the name, so that a pipe works like a file.
 
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::{Interrupt, Stdin};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts the bytes that pass, for the progress bar.
+/// Counts the bytes read, for the progress bar.
 #[derive(Debug)]
 struct Counting<R> {
     inner: R,
@@ -31,9 +31,9 @@ pub(super) struct Source {
     pub(super) reader: Box<dyn BufRead>,
     /// For messages: the path, or "standard input".
     pub(super) name: String,
-    /// Its length before decompression, where it has one.
+    /// The compressed length, if the source is a file.
     pub(super) len_bytes: Option<u64>,
-    /// How many of those were read.
+    /// How many compressed bytes were read.
     pub(super) read_bytes: Arc<AtomicU64>,
 }
 

@@ -1,7 +1,8 @@
-//! The program while it runs: signals reach it, and none ends this process before it.
+//! The running program. Signals reach it, and no signal ends this process before it.
 //!
-//! They wait in a descriptor and are not handled: the program inherits which of them are ignored, as
-//! `nohup` wants it, and one thread both sends and waits, so nothing is sent to a process that is gone.
+//! Signals are read from a descriptor and have no handler, so the program inherits which of them are
+//! ignored, as `nohup` needs it. One thread both forwards signals and waits for the program, so no signal
+//! is sent to a process that has gone.
 
 use nix::libc::SI_KERNEL;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
@@ -18,7 +19,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-/// What would end this process and leave the program behind.
+/// Signals that would end this process and leave the program running.
 const PASSED_ON: [Signal; 6] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -28,26 +29,27 @@ const PASSED_ON: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// Signals that wait for a program to be passed on to.
+/// Signals held back until they can be passed on to the program.
 #[derive(Debug)]
 pub(super) struct Signals {
     waiting: SignalFd,
-    /// What was held back before: the program's business.
+    /// The signal mask before; the program inherits it.
     mask: SigSet,
 }
 
 impl Signals {
-    /// From now on they wait; to be called before there is a thread, which would still be ended by them.
+    /// Holds the signals back from now on. Call it before any other thread starts, because a signal would
+    /// still reach that thread.
     pub(super) fn hold() -> io::Result<Signals> {
         let set: SigSet = PASSED_ON.into_iter().collect();
         let mask = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        // Before anything is started that could not be waited for.
+        // Fails here, before a program is started, if the kernel has no process descriptors.
         pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         Ok(Signals { waiting: SignalFd::with_flags(&set, flags)?, mask })
     }
 
-    /// Runs a program to its end, and passes on to it what comes and what came already.
+    /// Runs a program to its end, and passes on signals, including those that came before it started.
     pub(super) fn run(&self, command: &Command) -> io::Result<ExitStatus> {
         let mut early = Vec::new();
         while let Some(signal) = self.waiting.read_signal()? {
@@ -63,7 +65,7 @@ impl Signals {
         passed_on.map(|()| ExitStatus::from_raw(status.as_raw()))
     }
 
-    /// Starts a program. [`Command`] does not let a program have other signals held back than this thread.
+    /// Starts a program. [`Command`] cannot start one with another signal mask than this thread's.
     fn spawn(&self, command: &Command) -> io::Result<Pid> {
         let path = command.get_program();
         let args = std::iter::once(path).chain(command.get_args());
@@ -83,7 +85,7 @@ impl Signals {
             PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
         attributes.set_flags(flags)?;
         attributes.set_sigmask(&self.mask)?;
-        // Rust's runtime ignores it.
+        // Rust's runtime ignores SIGPIPE; the program must not.
         attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
         let pid = posix_spawn(
             path,
@@ -100,7 +102,7 @@ impl Signals {
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         let send = |signal: &siginfo| {
             if let Some(signal) = Sent::from_named_raw(signal.ssi_signo as i32) {
-                // It may have ended just now.
+                // The program may have ended just now.
                 let _ = pidfd_send_signal(&pidfd, signal);
             }
         };
@@ -125,8 +127,8 @@ impl Signals {
     }
 }
 
-/// Whether a terminal sent it for a key such as Ctrl-C: to the program as well, which takes a second one
-/// for impatience.
+/// Whether a terminal sent the signal for a key such as Ctrl-C. The program got that signal too, and would
+/// take a second one for a second key press.
 fn is_a_key(signal: &siginfo) -> bool {
     let keys = [Signal::SIGINT, Signal::SIGQUIT];
     signal.ssi_code == SI_KERNEL && keys.iter().any(|key| *key as u32 == signal.ssi_signo)

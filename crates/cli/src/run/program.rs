@@ -1,8 +1,9 @@
-//! Whether a program can be hooked: found, dynamic, and of the adapter's database.
+//! Checks that an adapter can be preloaded into a program: found, dynamically linked, with the adapter's
+//! database.
 //!
-//! A preloaded library that does not take effect is worse than none: the program would put its database
-//! elsewhere, or, as Debian's tools, crash without a word. So everything that can be known before is
-//! asked before.
+//! A preloaded library without effect is worse than none: the program would put its database elsewhere,
+//! or crash without a message, as Debian's tools do. Everything that can be checked before the start is
+//! checked.
 
 use super::Database;
 use crate::error::{CliError, Context, Exit};
@@ -11,16 +12,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that may be run.
+/// An executable file.
 #[derive(Debug)]
 pub(super) struct Program {
     path: PathBuf,
 }
 
-/// What kind of file a program is.
+/// The kind of file that a program is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Linkage {
-    /// Loaded by the dynamic loader, which minds `LD_PRELOAD`.
+    /// Loaded by the dynamic loader, which obeys `LD_PRELOAD`.
     Dynamic,
     Static,
     Script,
@@ -31,7 +32,7 @@ impl Program {
     /// Finds `name` as a shell would.
     pub(super) fn find(name: &OsStr) -> Result<Program, CliError> {
         let missing = || {
-            let message = format!("cannot find program {}", Path::new(name).display());
+            let message = format!("cannot find the program {}", Path::new(name).display());
             CliError::usage(message)
         };
         let is_path = Path::new(name).components().count() > 1;
@@ -56,8 +57,8 @@ impl Program {
         self.path.display().to_string()
     }
 
-    /// The database that it has, with the library of it that it loads; else why nothing can be slipped
-    /// in front of one. What it loads only while it runs must be `told`.
+    /// The program's database and its library, or why no adapter can be preloaded. A library that the
+    /// program loads only while it runs is not found, so the user must name the database (`told`).
     pub(super) fn database(
         &self,
         told: Option<Database>,
@@ -72,9 +73,9 @@ impl Program {
                 return Err(self.cannot("it is statically linked, so nothing can be preloaded"));
             }
             Linkage::Script => {
-                return Err(self.cannot("it is a script; give the program that it starts"));
+                return Err(self.cannot("it is a script; name the program that it starts"));
             }
-            Linkage::Unknown => return Err(self.cannot("it is no program of this system")),
+            Linkage::Unknown => return Err(self.cannot("it is not a program of this system")),
         }
         let own = libraries(&self.path, None).context(|| format!("cannot look into {shown}"))?;
         let known = told.map_or(Database::ALL.to_vec(), |told| vec![told]);
@@ -84,13 +85,13 @@ impl Program {
         });
         loaded.or_else(|| told.map(|told| (told, None))).ok_or_else(|| {
             self.cannot(
-                "it loads neither librocksdb, libleveldb nor libhyperleveldb: it has no such database, \
-                 has it linked in, or loads it later (--database)",
+                "it does not load librocksdb, libleveldb or libhyperleveldb: it has no such database, has it \
+                 linked in statically, or loads it later (then name it with --database)",
             )
         })
     }
 
-    /// Whether preloading `adapter` has an effect on the program, which loads the library `its`.
+    /// Checks that preloading `adapter` has an effect on the program, which loads the library `its`.
     pub(super) fn check_preload(
         &self,
         adapter: &Path,
@@ -104,24 +105,24 @@ impl Program {
             return Err(self.cannot(&format!("a library is missing: {}", line.trim())));
         }
         if !hooked.iter().any(|line| line.contains(&adapter_shown)) {
-            let why = format!("the dynamic loader does not take {adapter_shown} as a library");
+            let why = format!("the dynamic loader does not accept {adapter_shown} as a library");
             return Err(self.cannot(&why));
         }
         let mut versions = hooked.iter().filter_map(|line| soname(line, database));
         match its.and_then(|its| Some((its, versions.find(|version| version != its)?))) {
             Some((its, ours)) => {
-                Err(self.cannot(&format!("it uses {its}, and the adapter {ours}")))
+                Err(self.cannot(&format!("it uses {its}, but the adapter was built for {ours}")))
             }
             None => Ok(()),
         }
     }
 
     fn cannot(&self, why: &str) -> CliError {
-        CliError::new(Exit::Store, format!("cannot put {} on the drive: {why}", self.shown()))
+        CliError::new(Exit::Store, format!("cannot run {} on the drive: {why}", self.shown()))
     }
 }
 
-/// `LD_PRELOAD` with `adapter` in front of what it holds.
+/// The value of `LD_PRELOAD` with `adapter` in front.
 pub(super) fn with_preload(adapter: &Path) -> OsString {
     let mut preload = adapter.as_os_str().to_owned();
     if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
@@ -131,7 +132,7 @@ pub(super) fn with_preload(adapter: &Path) -> OsString {
     preload
 }
 
-/// What the dynamic loader would load, a line each; the program itself is not run.
+/// The libraries that the dynamic loader would load, one line each. The program itself is not run.
 fn libraries(program: &Path, preload: Option<&Path>) -> std::io::Result<Vec<String>> {
     let mut command = Command::new(program);
     command.env("LD_TRACE_LOADED_OBJECTS", "1").env_remove("LD_PRELOAD");
@@ -155,7 +156,7 @@ fn linkage(head: &[u8]) -> Linkage {
     if head.starts_with(b"#!") {
         return Linkage::Script;
     }
-    // 64 bit, little-endian: all that the adapter is built for.
+    // The adapter is built for 64 bit, little-endian only.
     if !head.starts_with(b"\x7fELF\x02\x01") {
         return Linkage::Unknown;
     }
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(rocksdb("\tlibc.so.6 => /lib/libc.so.6 (0x00007f)"), None);
         assert_eq!(rocksdb(""), None);
         assert_eq!(soname(line, Database::Leveldb), None);
-        // One namespace, two libraries, and one name ends as the other.
+        // One library's name ends with the other's.
         let line = "\tlibhyperleveldb.so.0 => /opt/lib/libhyperleveldb.so.0 (0x00007f)";
         assert_eq!(soname(line, Database::Leveldb), None);
         assert_eq!(soname(line, Database::Hyperleveldb).as_deref(), Some("libhyperleveldb.so.0"));

@@ -1,4 +1,4 @@
-//! `serve --ublk`: a drive as a block device of this machine's kernel, where this binary can do that.
+//! `serve --ublk`: serves a drive to this machine's kernel, if this binary was built with ublk.
 
 use super::ServeArgs;
 use crate::Session;
@@ -10,7 +10,7 @@ use std::process::Command;
 #[cfg(feature = "ublk")]
 pub(crate) const STOP: &str = "ublk-stop";
 
-/// Arguments of the command by which a server stops its own device.
+/// Arguments of the hidden command with which a server stops its own device.
 #[cfg(feature = "ublk")]
 #[derive(clap::Args, Debug)]
 pub(crate) struct StopArgs {
@@ -26,7 +26,7 @@ impl StopArgs {
     }
 }
 
-/// This program, as one that stops the device `id`. Signals that we take are blocked in it as they are here.
+/// The command that stops the device `id`. It inherits this process's blocked signals.
 #[cfg(feature = "ublk")]
 fn stopper(id: u32) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -38,8 +38,8 @@ fn stopper(id: u32) -> Command {
 pub(super) fn serve(args: &ServeArgs, _: &mut Session) -> Result<(), CliError> {
     Err(cannot(
         args,
-        "this imbrex was built without ublk; `cargo build --release --package imbrex-cli --features ublk` \
-         builds it with it, and needs libclang (Debian: libclang-dev)",
+        "this imbrex was built without ublk; build it with `cargo build --release --package imbrex-cli \
+         --features ublk`, which needs libclang (Debian: libclang-dev)",
     ))
 }
 
@@ -53,7 +53,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     use std::sync::Arc;
 
     let is_json = session.out.is_json()?;
-    // Before the drive: to open one may write on it.
+    // Checked before the drive is opened, because opening may write to it.
     check_kernel().map_err(|error| cannot(args, error.to_string()))?;
     let served = args.opened()?;
     let shown = args.shown();
@@ -66,7 +66,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     let mut told = Ok(());
     let outcome = server.serve(|path| {
         let line = format!("serving {shown}, {}, at {}", ByteSize(len_bytes), path.display());
-        // A report in JSON is alone on standard output, and yet the path must be known.
+        // Standard output is for the JSON report alone, so the path goes to standard error.
         told = if is_json {
             note(format!("imbrex: {line}"));
             Ok(())
@@ -88,12 +88,12 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     with_failures(CliError::first([closed, outcome, told]), &shown, &device.failed_changes())
 }
 
-/// Says why not, and which door is open.
+/// Refuses ublk with the reason, and points to NBD.
 fn cannot(args: &ServeArgs, why: impl std::fmt::Display) -> CliError {
     CliError::new(
         Exit::Store,
         format!(
-            "cannot serve {} over ublk: {why}; --socket or --listen serve it over NBD, which needs neither",
+            "cannot serve {} over ublk: {why}; --socket or --listen serve it over NBD instead",
             args.shown()
         ),
     )

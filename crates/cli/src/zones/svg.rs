@@ -1,13 +1,13 @@
-//! The picture as SVG: one tile a zone, filled from the left as the zone is, coloured by level.
+//! The zone map as SVG: one tile for each zone, filled from the left like the zone, coloured by level.
 //!
-//! Few zones get tiles with numbers, many get plain tiles; every tile tells its zone in a tooltip.
+//! A few zones get tiles with numbers, many zones get plain tiles. Every tile names its zone in a tooltip.
 
 use super::{Cell, CellState, Content, ZoneMap};
 use crate::byte_size::ByteSize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// More tiles than this make a file that no viewer likes.
+/// The most tiles that viewers still draw quickly.
 pub(crate) const CELL_COUNT_MAX: usize = 4096;
 
 const WIDTH: f64 = 1200.0;
@@ -15,7 +15,7 @@ const MARGIN: f64 = 40.0;
 const HEAD_HEIGHT: f64 = 150.0;
 const LEGEND_HEIGHT: f64 = 96.0;
 
-/// Sizes of a tile, by how many there are.
+/// The size of the tiles, which depends on their number.
 struct Grid {
     columns: usize,
     gap: f64,
@@ -72,7 +72,7 @@ const MUTED: &str = "#6f7378";
 const PAPER: &str = "#fffdf8";
 const UNWRITTEN: &str = "#f0ece3";
 
-/// Young levels are warm, old ones cold: data cools as it sinks.
+/// Young levels have warm colours, old levels cold ones.
 fn colour(content: Content) -> &'static str {
     const LEVELS: [&str; 7] =
         ["#d64550", "#ee8434", "#e9b93c", "#5fa777", "#2f8fa8", "#3f67b1", "#6b4fa0"];
@@ -113,7 +113,7 @@ fn head(svg: &mut String, map: &ZoneMap, title: &str, subtitle: &str) {
     );
 }
 
-/// A bar of `capacity_bytes` at (x, y, width, height): contents, then what is dead, then nothing.
+/// A bar of `capacity_bytes` at (x, y, width, height): live contents, then dead data, then unwritten space.
 fn bar(
     svg: &mut String,
     live_bytes: &BTreeMap<Content, u64>,
@@ -130,7 +130,7 @@ fn bar(
     let parts = live_bytes.iter().map(|(content, bytes)| (colour(*content), *bytes));
     let mut at = 0;
     for (fill, len) in parts.chain([("url(#dead)", dead_bytes)]).filter(|(_, len)| *len > 0) {
-        // A sliver stays visible: half a pixel at least.
+        // At least half a pixel, so that a sliver stays visible.
         let part = (len as f64 * scale).max(0.5);
         let _ = writeln!(
             svg,
@@ -142,7 +142,7 @@ fn bar(
     }
 }
 
-/// The frame that tells a zone's state: colour, width, dashes.
+/// The frame that shows a zone's state: colour, width, dashes.
 fn frame(state: CellState) -> (&'static str, f64, &'static str) {
     match state {
         CellState::Conventional => ("#a08c5b", 1.5, ""),
@@ -212,7 +212,7 @@ fn zone_numbers(cell: &Cell) -> String {
     }
 }
 
-/// `78 % · L1 L2 log`, in order of how much of each.
+/// `78 % · L1 L2 log`, the largest content first.
 fn contents(cell: &Cell) -> String {
     if cell.written_bytes == 0 {
         return if cell.has_catalog { "catalog".to_owned() } else { String::new() };

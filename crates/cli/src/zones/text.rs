@@ -1,22 +1,22 @@
-//! The picture as text: three lines a row of zones, for state, fill and content.
+//! The zone map as text: three lines for each row of zones, for state, fill and content.
 //!
 //! ```text
 //!     0  state  CF o . . .      C conventional, F full, o open, c closed, . empty
-//!        fill   ▃█ ▅            how much of the zone is written, in eighths
-//!        holds  k1 L            the level of most of its live data; L log, d block device, k catalog, x none: dead
+//!        fill   ▃█ ▅            the written part of the zone, in eighths
+//!        holds  k1 L            the level of most live data; L log, d block device, k catalog, x only dead data
 //! ```
 
 use super::{Cell, CellState, Content, ZoneMap};
 use crate::byte_size::ByteSize;
 use crate::output::Table;
 
-/// Cells in a row: fits 80 columns with the label.
+/// Cells in a row; with the label a row fits into 80 columns.
 const ROW_CELL_COUNT: usize = 64;
 
-/// More cells than this make nobody wiser.
+/// The most cells that are still readable as text.
 pub(crate) const CELL_COUNT_MAX: usize = 64 * 16;
 
-/// The picture and its key.
+/// The map, its key and a table of the space's use.
 pub(crate) fn draw(map: &ZoneMap) -> String {
     let mut text = format!("{}\n", map.headline());
     if let Some(cell) = map.cells.first().filter(|cell| cell.zone_count > 1) {
@@ -26,7 +26,7 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
     while let Some(row) = rows.next() {
         let Some(first) = row.first() else { continue };
         if is_blank(row) {
-            // Rows of empty zones are told in one line.
+            // Consecutive rows of empty zones become one line.
             let mut last = row.last().unwrap_or(first);
             while let Some(next) = rows.next_if(|row| is_blank(row)) {
                 last = next.last().unwrap_or(last);
@@ -54,7 +54,7 @@ pub(crate) fn draw(map: &ZoneMap) -> String {
     text
 }
 
-/// Whether there is nothing to see.
+/// Whether all zones of the row are empty.
 fn is_blank(row: &[Cell]) -> bool {
     row.iter()
         .all(|cell| cell.state == CellState::Empty && cell.written_bytes == 0 && !cell.has_catalog)
@@ -77,7 +77,7 @@ fn state_char(cell: &Cell) -> char {
 fn fill_char(cell: &Cell) -> char {
     const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let capacity_bytes = cell.capacity_bytes.max(1);
-    // Rounded up, so that a zone with one block written does not look empty.
+    // Rounded up, so that a zone with one written block does not look empty.
     let eighths = (cell.written_bytes * 8).div_ceil(capacity_bytes).min(8);
     EIGHTHS[eighths as usize]
 }
@@ -94,7 +94,7 @@ fn content_char(cell: &Cell) -> char {
     }
 }
 
-/// What the drive's space is used for.
+/// The use of the drive's space, by content.
 fn use_table(map: &ZoneMap) -> String {
     let capacity_bytes = map.capacity_bytes();
     let mut table = Table::new(&["use", "bytes", "share"]);

@@ -65,7 +65,7 @@ fn a_series_is_analysed_from_a_file_and_from_a_pipe() {
         assert!(table.contains(part), "{part}: {table}");
     }
     let short = imbrex_with(b"1\n2\n", &["arrivals", "analyse", "-"]).ok();
-    assert!(short.contains("a dash:"), "{short}");
+    assert!(short.contains("a dash means"), "{short}");
     let again = ["arrivals", "--model", "recorded", "--file", file];
     assert_eq!(imbrex(&again).ok().lines().count(), 60_001);
 }

@@ -21,7 +21,7 @@ fn what_cannot_be_is_told_before_anything_runs() {
         imbrex(&["repro", "sealdb-8", "--scale", scale]).fails(2, &["--scale is", "at most 1"]);
     }
     imbrex(&["repro", "all", "--format", "hex"]).fails(2, &["table or json"]);
-    imbrex(&["stats", "nowhere", "--format", "html"]).fails(2, &["html is for repro"]);
+    imbrex(&["stats", "nowhere", "--format", "html"]).fails(2, &["html belongs to repro"]);
     imbrex(&["repro", "sealdb", "--out", "/proc/nothing"]).fails(4, &["cannot make /proc/nothing"]);
 }
 
@@ -61,7 +61,7 @@ fn layouts_stand_beside_each_other_under_arrivals() {
     run(&["-p", "ss.bias=0.5"]).fails(2, &["bias"]);
     run(&["-p", "target=5"]).fails(2, &["command line: target=5: here --loads says it"]);
     let warned = run(&["-p", "fieldlenght=100"]);
-    let told = "imbrex: warning: property fieldlenght (command line) is not known here";
+    let told = "imbrex: warning: property fieldlenght (command line) is unknown";
     assert_eq!(warned.stderr.matches(told).count(), 1, "{}", warned.stderr);
     warned.ok();
     run(&["-P", "nowhere"]).fails(3, &["nowhere"]);

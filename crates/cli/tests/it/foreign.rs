@@ -33,8 +33,8 @@ fn static_elf() -> Vec<u8> {
 fn a_program_that_cannot_be_hooked() {
     let drive = Drive::new();
     let bare = bare(&drive);
-    run(&bare, &[], "no-such-program").fails(2, &["cannot find program no-such-program"]);
-    run(&bare, &[], "true").fails(4, &["/true", "loads neither librocksdb, libleveldb nor"]);
+    run(&bare, &[], "no-such-program").fails(2, &["cannot find the program no-such-program"]);
+    run(&bare, &[], "true").fails(4, &["/true", "does not load librocksdb, libleveldb or"]);
     let told = ["--database", "leveldb", "--adapter", "/nowhere"];
     run(&bare, &told, "true").fails(4, &["cannot find the adapter libimbrex_leveldb.so"]);
     let told = ["--database", "hyperleveldb", "--adapter", "/nowhere"];
@@ -46,7 +46,7 @@ fn a_program_that_cannot_be_hooked() {
     let fixed = program(&drive.beside("fixed"), &static_elf());
     run(&bare, &[], &fixed).fails(4, &[&fixed, "statically linked"]);
     let text = program(&drive.beside("text"), b"text");
-    run(&bare, &[], &text).fails(4, &[&text, "no program of this system"]);
+    run(&bare, &[], &text).fails(4, &[&text, "not a program of this system"]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_drive_that_holds_another_databases_files() {
     let path = bare.to_str().unwrap();
     imbrex(&["get", path, "k"]).fails(4, &["files of another database", "imbrex run"]);
     assert!(imbrex(&["check", path]).ok().contains("nothing is wrong with the files"));
-    run(&bare, &[], "true").fails(4, &["loads neither"]);
+    run(&bare, &[], "true").fails(4, &["does not load librocksdb"]);
 }
 
 /// A drive without a store.

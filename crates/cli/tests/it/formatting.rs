@@ -3,7 +3,7 @@
 use crate::{imbrex, imbrex_with, json_lines};
 use std::fs;
 
-const HOLDS: &str = "with --erase it is formatted, and what it holds is lost";
+const HOLDS: &str = "--erase formats it all the same, and its content is lost";
 
 /// Blank drives, each of another rule.
 const BLANK: [&[&str]; 4] = [
@@ -91,10 +91,10 @@ fn flash_beside_a_drive_is_looked_at_before_either_is_touched() {
     let drive = dir.blank("d", BLANK[1]);
     let flash = dir.blank("f", &["--profile", "ssd120", "--capacity", "128MiB"]);
     let offload = ["--layout", "smrdb-offload"];
-    format(&drive, &offload).fails(2, &[&drive, "--flash DRIVE names it"]);
+    format(&drive, &offload).fails(2, &[&drive, "name it with --flash DRIVE"]);
     format(&drive, &["--flash", &flash]).fails(2, &["no use for a flash drive", "smrdb-offload"]);
     format(&drive, &[&offload[..], &["--no-store", "--flash", &flash]].concat())
-        .fails(2, &["leave --no-store away"]);
+        .fails(2, &["omit --no-store"]);
     let with_flash = [&offload[..], &["--flash", &flash]].concat();
     format(&flash, &[]).ok();
     load(&flash, &[], 10, 0);
@@ -106,7 +106,7 @@ fn flash_beside_a_drive_is_looked_at_before_either_is_touched() {
     load(&drive, &["--flash", &flash], 1000, 0);
     assert_eq!(count(&drive, &["--flash", &flash]), 1000);
     imbrex(&["check", &drive, "--flash", &flash]).ok();
-    imbrex(&["get", &drive, "key000000"]).fails(4, &["--flash FILE names it"]);
+    imbrex(&["get", &drive, "key000000"]).fails(4, &["name it with --flash FILE"]);
 }
 
 /// It was erased first, and refused then.

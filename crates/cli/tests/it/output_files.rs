@@ -43,15 +43,15 @@ fn no_drive_is_written_over() {
     let before = std::fs::read(&image).unwrap();
     for target in [&image, &other, &link] {
         let target = target.to_str().unwrap();
-        imbrex(&["drive", "zones", shown, "--svg", target]).fails(2, &[target, "a drive lies"]);
+        imbrex(&["drive", "zones", shown, "--svg", target]).fails(2, &[target, "it is a drive"]);
         let (ran, _) = run_program(&drive, &["--report", target], "exit 0");
-        ran.fails(2, &[target, "a drive lies"]);
+        ran.fails(2, &[target, "it is a drive"]);
         let property = format!("exportfile={target}");
         imbrex(&["ycsb", "load", "-p", &property, "-p", "recordcount=1"]).fails(2, &[target]);
     }
     let bare = drive.beside("bare");
     let (ran, _) = run_program(&drive, &["--report", bare.to_str().unwrap()], "exit 0");
-    ran.fails(2, &["bare: a drive lies there"]);
+    ran.fails(2, &["bare: it is a drive"]);
     assert!(std::fs::read(&image).unwrap() == before);
     assert!(std::fs::read(&other).unwrap() == before);
 }

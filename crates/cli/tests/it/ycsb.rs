@@ -124,7 +124,7 @@ fn what_was_measured_is_not_lost_with_the_file_for_it() {
     let full = load("/dev/full");
     let told = String::from_utf8_lossy(&full.stdout).into_owned();
     assert_eq!(number(&told, "INSERT", "Return=OK"), 9.0);
-    full.fails(4, &["/dev/full", "so it was printed", "No space"]);
+    full.fails(4, &["/dev/full", "they were printed instead", "No space"]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn the_first_refusal_is_told_in_every_form() {
         let args = ["ycsb", "run", "-P", &file, "-p", "requestdistribution=sequential"];
         let ran = imbrex(&[&args[..], &["--drive", drive.path_str()], format].concat());
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        let told = format!("imbrex: warning: refused: read {key}: ");
+        let told = format!("imbrex: warning: an operation was refused: read {key}: ");
         assert_eq!(ran.stderr.matches(&told).count(), 1, "{}", ran.stderr);
     }
 }

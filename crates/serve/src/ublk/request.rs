@@ -128,12 +128,7 @@ impl Target {
             usize::try_from(range.len_bytes)
                 .ok()
                 .filter(|len_bytes| *len_bytes <= buffer_len_bytes)
-                .ok_or_else(|| {
-                    (
-                        Errno::IO,
-                        format!("{range} are longer than the buffer of {buffer_len_bytes} bytes"),
-                    )
-                })
+                .ok_or_else(|| (Errno::IO, format!("{range} are more than {buffer_len_bytes}")))
         };
         match operation {
             operation::READ => {
