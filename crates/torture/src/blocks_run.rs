@@ -1,12 +1,12 @@
-//! Torture of the block driver: requests of a host that knows of no zones, against a model of what each
-//! block may be.
+//! Torture of the block driver: requests of a host that knows nothing of zones, checked against a
+//! model of what each block may be.
 //!
 //! ```text
 //!   format --> life: write, trim, flush, read, work --> end --> recover, compare --> life ...
 //! ```
 //!
-//! What must hold after a recovery: every block is what it was at the last flush that was acknowledged,
-//! or what was written or trimmed since.
+//! What must hold after a recovery: every block has its content at the last acknowledged flush, or
+//! one written or trimmed since.
 
 mod damage;
 mod given_up;
@@ -16,7 +16,7 @@ use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{BlockDriver, CleaningOrder, DriverOptions, EvictionOrder};
 
-/// For every block: all that a power cut may leave of it, as stamps; the last is what it is now.
+/// For every block, all stamps that a power cut may leave of it. The last one is there now.
 struct Model {
     may_be: Vec<Vec<u64>>,
     next_stamp: u64,
@@ -32,14 +32,15 @@ impl Model {
         &mut self.may_be[range.start.get() as usize..range.end().get() as usize]
     }
 
-    /// All that was done is durable.
+    /// Everything done so far is durable.
     fn settle(&mut self) {
         for may_be in &mut self.may_be {
             may_be.drain(..may_be.len() - 1);
         }
     }
 
-    /// A range to work on: a third goes on where the last one ended, most are in one part of the device.
+    /// A range to work on. One in three continues where the last one ended, and most lie in one
+    /// part of the device.
     fn draw(&mut self, prng: &mut Prng) -> BlockRange {
         let goes_on = prng.chance(1, 3) && self.next_at < self.len();
         let within = if prng.chance(2, 3) { self.len() / 5 } else { self.len() };
@@ -107,7 +108,7 @@ fn draw_options(rig: &mut Rig) -> DriverOptions {
     }
 }
 
-/// Opens the device, through power cuts, and compares what it holds with the model.
+/// Opens the device, through power cuts, and compares its content with the model.
 fn recover(
     rig: &mut Rig,
     options: &DriverOptions,
@@ -137,7 +138,7 @@ fn recover(
     Ok(driver)
 }
 
-/// Reads everything. What is found is what the blocks are from now on.
+/// Reads everything. The content found is the expected content from now on.
 fn verify(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<(), String> {
     rig.say("verify".to_string());
     let len = Blocks::new(model.len());
@@ -151,7 +152,7 @@ fn verify(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<(), 
     Ok(())
 }
 
-/// The stamp of each block; none where a block is a mixture.
+/// The stamp of each block. None if a block is a mixture.
 fn stamps(driver: &BlockDriver, range: BlockRange) -> Result<Vec<Option<u64>>, DiskError> {
     let mut buf = vec![0xEE; range.len.bytes() as usize];
     driver.read(range.start, &mut buf)?;

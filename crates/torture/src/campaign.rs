@@ -1,17 +1,17 @@
-//! A campaign: the runs that a budget of processor time is spent on.
+//! A campaign: the runs on which a budget of processor time is spent.
 //!
 //! ```text
 //!   seeds.txt     every seed that once failed, first
-//!   first seed    then draws without end: draw i is seed `first + i` of a scenario, run or swept
+//!     first seed    then endless draws: draw i is seed `first + i` of a scenario, run or swept
 //!
 //!   scenario a    drawn ........ swept . drawn ........ swept .      each by its weight,
 //!   scenario b    drawn .... swept . drawn .... swept .              spread evenly
 //! ```
 //!
 //! Invariants
-//!   D1  The first seed alone decides the draws; the budget decides only where they end.
-//!   D2  The draws of a scenario are spread evenly: after any number of draws each scenario has had its share,
-//!       to within two draws for each way of running it.
+//!   D1  The first seed alone determines the draws. The budget determines only where they end.
+//!   D2  The draws of a scenario are spread evenly: after any number of draws, each scenario has
+//!       had its share, to within two draws for each way of running it.
 //!
 //! Not here: processor time and workers (the program), what a run does (`rig`).
 
@@ -23,9 +23,9 @@ const KNOWN: &str = include_str!("../seeds.txt");
 /// How a seed is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// Several lives with weather that the seed draws.
+    /// Several lives, with weather that the seed draws.
     Drawn,
-    /// One life, cut at many of its device events in turn.
+    /// One life, cut in turn at many of its device events.
     Swept,
 }
 
@@ -40,26 +40,26 @@ pub struct Draw {
     pub way: Way,
 }
 
-/// Draws without end.
+/// Endless draws.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     shares: Vec<Share>,
     next_seed: u64,
 }
 
-/// What one scenario gets in one way.
+/// The share of one scenario, run in one way.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     scenario: &'static Scenario,
     way: Way,
     weight: u64,
     count: u64,
-    /// Where between two of its draws it begins, in thousandths, so that equal shares do not come in a row.
+    /// Its phase between two draws, in thousandths, so that equal shares do not come in a row.
     phase: u64,
 }
 
 impl Share {
-    /// When its next draw is due: the least is drawn next.
+    /// When its next draw is due. The smallest value is drawn next.
     fn due(&self) -> u64 {
         (self.count * 1000 + self.phase) * 1_000_000 / self.weight
     }
@@ -71,7 +71,7 @@ impl Campaign {
         let ways =
             scenarios.iter().flat_map(|&scenario| [(scenario, Way::Drawn), (scenario, Way::Swept)]);
         let shares = ways.enumerate().map(|(at, (scenario, way))| {
-            // The golden ratio: no two that are near each other in the list begin near each other.
+            // The golden ratio: neighbours in the list get distant phases.
             let phase = at as u64 * 618 % 1000;
             Share { scenario, way, weight: weight(scenario, way), count: 0, phase }
         });
@@ -88,10 +88,10 @@ impl Campaign {
     }
 }
 
-/// The seeds of `seeds.txt` that are of `scenarios`.
+/// The seeds of `seeds.txt` that belong to `scenarios`.
 ///
 /// # Errors
-/// The line that names no scenario or no seed.
+/// A line that names no scenario or no seed.
 pub fn known(scenarios: &[&'static Scenario]) -> Result<Vec<Draw>, String> {
     let mut draws = Vec::new();
     for (at, line) in KNOWN.lines().enumerate() {
@@ -111,7 +111,7 @@ fn parse(line: &str) -> Result<Draw, String> {
     Ok(Draw { scenario, seed: parse_seed(seed.trim())?, way: Way::Drawn })
 }
 
-/// A seed, in decimal or with `0x` in hexadecimal.
+/// Parses a seed, in decimal or with `0x` in hexadecimal.
 ///
 /// # Errors
 /// The text is neither.
@@ -123,7 +123,8 @@ pub fn parse_seed(text: &str) -> Result<u64, String> {
     parsed.map_err(|error| format!("{text:?} is no seed: {error}"))
 }
 
-/// Runs in a hundred or so. A sweep is some nine runs; what is cheap or has found most is drawn more often.
+/// Roughly, runs in a hundred. A sweep is about nine runs. Scenarios that are cheap, or have found
+/// most, are drawn more often.
 fn weight(scenario: &Scenario, way: Way) -> u64 {
     match (way, scenario.target) {
         (Way::Drawn, Target::Blocks) => 40,

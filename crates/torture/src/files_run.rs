@@ -4,8 +4,8 @@
 //!   format --> life: persist, commit, append, read ... --> end --> recover, compare --> life ...
 //! ```
 //!
-//! What must hold after a recovery: every commit that was acknowledged is there, the one that was
-//! on its way is there whole or not at all (F1, F2); of each log a prefix of its records that
+//! What must hold after a recovery: every acknowledged commit is there, and the one under way is
+//! there as a whole or not at all (F1, F2). Of each log a prefix of its records is there, which
 //! includes all synced ones.
 
 mod logs;
@@ -26,12 +26,12 @@ use std::sync::Arc;
 enum Trouble {
     /// A read failed.
     Store { doing: String, error: FilesError },
-    /// The file layer answered wrongly: no weather excuses it.
+    /// The file layer answered wrongly, which no weather excuses.
     Wrong(String),
 }
 
 impl Trouble {
-    /// Of a read within a file that is open: no weather moves its end.
+    /// For a read within an open file: no weather moves its end.
     fn failed(doing: &str, error: FilesError) -> Trouble {
         match error {
             FilesError::PastEnd { .. } => Trouble::Wrong(format!("{doing}: {error}")),
@@ -39,7 +39,7 @@ impl Trouble {
         }
     }
 
-    /// For where every failure counts.
+    /// For places where every failure counts.
     fn in_words(self) -> String {
         match self {
             Trouble::Store { doing, error } => format!("{doing}: {}", chain(&error)),
@@ -47,7 +47,7 @@ impl Trouble {
         }
     }
 
-    /// What of it the weather does not excuse.
+    /// The part of it that the weather does not excuse.
     fn settle(self, rig: &mut Rig) -> Result<(), String> {
         match self {
             Trouble::Store { doing, error } => rig.excuse(&doing, &error),
@@ -75,7 +75,8 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     Life::new(&files).empty_the_drive(rig, &mut model)
 }
 
-/// Opens the file layer, through power cuts, and compares what it found with the model; `ended` is how the last life did.
+/// Opens the file layer, through power cuts, and compares what it found with the model. `ended` is
+/// how the last life ended.
 fn recover(rig: &mut Rig, model: &mut Model, ended: Ending) -> Result<FileLayer, String> {
     let mut is_durable = ended == Ending::PowerCut;
     for attempt in 0..3 {
@@ -101,8 +102,8 @@ fn recover(rig: &mut Rig, model: &mut Model, ended: Ending) -> Result<FileLayer,
     Ok(files)
 }
 
-/// Compares everything the file layer says with the model; after a crash the model first takes the
-/// commit that was on its way, if it took effect.
+/// Compares everything that the file layer reports with the model. After a crash the model first
+/// applies the commit that was under way, if it took effect.
 fn verify(
     rig: &mut Rig,
     files: &FileLayer,
@@ -132,7 +133,7 @@ fn verify(
     Ok(())
 }
 
-/// No two files share a block, and all lie on the disk.
+/// Checks that no two files share a block, and that all lie on the disk.
 fn check_extents(rig: &Rig, listing: &[FileInfo], model: &Model) -> Result<(), String> {
     let mut runs = Vec::new();
     for info in listing {
@@ -153,7 +154,7 @@ fn check_extents(rig: &Rig, listing: &[FileInfo], model: &Model) -> Result<(), S
     }
 }
 
-/// Reads all of a file, in two halves, and compares.
+/// Reads a whole file, in two halves, and compares.
 fn compare_all(reader: &dyn FileReader, bytes: &[u8]) -> Result<(), Trouble> {
     if reader.len_bytes() != bytes.len() as u64 {
         let (name, got) = (reader.name(), reader.len_bytes());
@@ -198,7 +199,7 @@ fn compare_batch(
     Err(Trouble::Wrong(format!("{name}: a batch of reads differs from single ones")))
 }
 
-/// Bytes that tell which file they belong to and where in it.
+/// Bytes that show to which file they belong, and at which offset.
 fn content(prng: &mut Prng, id: u64, len: usize) -> Arc<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len + 16);
     let salt = prng.next_u64();

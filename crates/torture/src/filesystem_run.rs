@@ -1,33 +1,40 @@
-//! Torture of the file system for foreign databases: paths, files and open handles against a model.
+//! Torture of the file system for foreign databases: paths, files and open handles, checked against
+//! a model.
 //!
 //! ```text
 //!   format --> life: create, append, sync, rename, read ... --> end --> recover, compare --> life ...
 //! ```
 //!
-//! What RocksDB and LevelDB count on, and so what must hold (V1 to V5 and J4 are the file system's own):
+//! These are the properties on which RocksDB and LevelDB rely (V1 to V5 and J4 are the file
+//! system's own):
 //!
-//! - N1 (V2). A file that was synced has every byte that it had then, and a name: the databases sync a log that
-//!   they have created and not the directory that it is in.
-//! - N2 (V2). Of what was appended since, a prefix is found, and no byte that was not written there. A log's
-//!   reader stops at the first hole. What was written at a position, or truncated, is found as it was before or
-//!   as it is, whole.
-//! - N3 (V1). Names are found as they were at one moment. A table that was deleted may be back; none is gone
-//!   that was not deleted, and no name is there that never was, or beside the one that replaced it.
-//! - N4 (V1). Syncing a directory makes every change of names before it durable, wherever it was. Syncing a file
-//!   does so for those up to the last that gave *it* a name. A directory that is renamed gives its files
-//!   no name: RocksDB makes a checkpoint so, and syncs the directory above.
-//! - N5 (V3). A rename replaces: one of both files is found, and the new one no shorter than it was when
-//!   the rename began: `CURRENT` always names a manifest.
-//! - N6. A handle goes on reading and writing whatever becomes of the names, and what it reads is right.
-//! - N7 (J4). What a killed process left in the drive's cache is found, and is durable with the first
-//!   sync of whatever; before, a power cut may lead back to anything that was not synced.
-//! - N8 (V4). For want of room nothing happens to names, and an append adds nothing. A table that
-//!   finds none when it is stored is lost, and every request for it says so; reopened it is as it was synced.
-//!   Removing is never refused, and what it frees can be written again, down to the last block.
-//! - N9. After a failed commit every change is refused until the drive is opened anew. A sync that
-//!   succeeds after one that failed has made durable what it says.
-//! - N10. A block that cannot be read is an error of its file alone, and so is a bit that rots in a log. In a
-//!   table such a bit is read as it is: tables are framed and checked by the database.
+//! - N1 (V2). A synced file has every byte that it had at the sync, and a name. The databases sync
+//!   a log that they have created, but not its directory.
+//! - N2 (V2). Of the bytes appended since, a prefix is found, and no byte that was not written
+//!   there. A log's reader stops at the first hole. After a write at a position or a truncation,
+//!   the file is found as a whole, in its old or its new state.
+//! - N3 (V1). Names are found as they were at one moment. A deleted table may be back. No table is
+//!   gone that was not deleted, and no name exists that never existed, or together with the one
+//!   that replaced it.
+//! - N4 (V1). Syncing a directory makes every earlier change of names durable, in any directory.
+//!   Syncing a file does so for the changes up to the last one that named *this file*. Renaming a
+//!   directory names none of its files. RocksDB creates a checkpoint that way, and syncs the parent
+//!   directory.
+//! - N5 (V3). A rename replaces: one of the two files is found, and the new one is no shorter than
+//!   it was when the rename began. `CURRENT` always names a manifest.
+//! - N6. A handle continues to read and write whatever happens to the names, and it reads
+//!   correctly.
+//! - N7 (J4). Data that a killed process left in the drive's cache is found, and is durable with
+//!   the first sync of anything. Before that, a power cut may revert to any state since the last
+//!   sync.
+//! - N8 (V4). When space is lacking, names do not change, and an append adds nothing. A table that
+//!   finds no space when it is stored is lost, and every request for it says so; reopened, it is as
+//!   it was synced. A removal is never refused, and the space that it frees can be written again,
+//!   down to the last block.
+//! - N9. After a failed commit every change is refused until the drive is opened again. A sync that
+//!   succeeds after a failed one has really made its data durable.
+//! - N10. An unreadable block is an error only of its file, and so is a bit that rots in a log. In
+//!   a table such a bit is returned as it is: the database frames and checks its tables.
 
 mod damage;
 mod model;
@@ -43,10 +50,10 @@ use model::{Found, Model};
 use operations::Life;
 use std::error::Error;
 
-/// Whatever keeps a drive from being opened.
+/// Any cause that keeps a drive from being opened.
 type OpenError = Box<dyn Error + Send + Sync>;
 
-/// A drive that is open.
+/// An open drive.
 struct Mounted {
     files: FileLayer,
     fs: FileSystem,
@@ -81,7 +88,7 @@ fn open(rig: &mut Rig) -> Result<Mounted, OpenError> {
     Ok(Mounted { files, fs })
 }
 
-/// Ends a life as it was drawn, and gives its handles up; returns the ending that counts.
+/// Ends a life as drawn, and drops its handles. Returns the ending that counts.
 fn end_life(
     rig: &mut Rig,
     life: Life<'_>,
@@ -92,14 +99,14 @@ fn end_life(
     let mut life = Some(life);
     match ending {
         Ending::Close if rig.prng.chance(1, 2) => {
-            // Not even names are synced: the next process finds what this one has written.
+            // Even names are not synced, so that the next process finds what this one has written.
             rig.say("leave".to_string());
         }
         Ending::Close => {
             life.take().iter_mut().for_each(|life| life.give_up_handles(model));
             rig.say("close".to_string());
             match fs.sync_all() {
-                // What failed before may have changed nothing.
+                // An earlier failure may have changed nothing.
                 Ok(()) if rig.is_foul() => {}
                 Ok(()) => model.all_synced(),
                 Err(error) if error.is_no_space() || model.excuses(&error) => {}
@@ -123,7 +130,7 @@ fn end_life(
     Ok(ending)
 }
 
-/// Opens the drive, through power cuts, and compares what is on it with the model.
+/// Opens the drive, through power cuts, and compares its content with the model.
 fn recover(rig: &mut Rig, model: &mut Model, mut ending: Ending) -> Result<Mounted, String> {
     for attempt in 0..3 {
         rig.begin_recovery(attempt);
@@ -151,7 +158,7 @@ fn recover(rig: &mut Rig, model: &mut Model, mut ending: Ending) -> Result<Mount
     Ok(mounted)
 }
 
-/// The first commit of a process writes down what opening found; says whether it did.
+/// The first commit of a process records what opening found. Returns whether it succeeded.
 fn commit_what_was_found(rig: &mut Rig, fs: &FileSystem) -> Result<bool, String> {
     rig.say("sync what was found".to_string());
     match fs.sync_names() {
@@ -161,7 +168,7 @@ fn commit_what_was_found(rig: &mut Rig, fs: &FileSystem) -> Result<bool, String>
     }
 }
 
-/// Compares everything that is there with the model, which is what was found from then on.
+/// Compares everything with the model, which expects the content found from then on.
 fn verify(
     rig: &mut Rig,
     mounted: &Mounted,
@@ -197,7 +204,7 @@ fn walk(rig: &mut Rig, fs: &FileSystem) -> Result<Found, FsError> {
     Ok(found)
 }
 
-/// Reads as databases do, in pieces of one length until nothing comes any more.
+/// Reads like a database, in pieces of one length until nothing more comes.
 fn read_to_end(rig: &mut Rig, reader: &Reader) -> Result<Vec<u8>, FsError> {
     let mut bytes = Vec::new();
     let mut piece = vec![0; [4096, 32_768, 70_000, 2 << 20][rig.prng.below(4) as usize]];
@@ -209,7 +216,8 @@ fn read_to_end(rig: &mut Rig, reader: &Reader) -> Result<Vec<u8>, FsError> {
     }
 }
 
-/// After a sync of everything every stored file is of some file of the tree, and the other way round.
+/// Checks, after a sync of everything, that every stored file belongs to a file of the tree, and
+/// the reverse.
 fn check_stores(fs: &FileSystem, model: &Model) -> Result<(), String> {
     let mut named = Vec::new();
     let mut seen = Vec::new();
@@ -228,7 +236,7 @@ fn check_stores(fs: &FileSystem, model: &Model) -> Result<(), String> {
     Err(format!("the tree names {named:?}, and stored are {stored:?}"))
 }
 
-/// Where all is durable a sync stores nothing; an error is the sync's own.
+/// If everything is durable, a sync stores nothing, and any error comes from the sync itself.
 fn check_synced(fs: &FileSystem) -> Result<Result<(), FsError>, String> {
     let stored = || fs.files().list("").into_iter().map(|info| info.name);
     let before: Vec<String> = stored().collect();

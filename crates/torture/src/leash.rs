@@ -1,7 +1,7 @@
-//! The disk as one process sees it: cut off when the process is killed, though the disk lives on.
+//! The disk as one process sees it: cut off when the process is killed, while the disk lives on.
 //!
-//! A store that is dropped closes in good order; only if nothing reaches the disk any more is the
-//! drop what a `kill -9` is.
+//! A dropped store closes in good order. A drop equals a `kill -9` only if nothing reaches the disk
+//! any more.
 
 use imbrex_disk::{
     BlockRange, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction, ZoneId,
@@ -11,7 +11,7 @@ use imbrex_disk_sim::SimDisk;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One process's hold on the disk.
+/// One process's access to the disk.
 #[derive(Debug)]
 pub(crate) struct Leash {
     disk: Arc<SimDisk>,
@@ -25,12 +25,12 @@ impl Leash {
         Leash { disk, is_cut: AtomicBool::new(false), beside: Mutex::default() }
     }
 
-    /// When this disk's power goes, that of `beside` goes at the same moment.
+    /// When this disk loses its power, `beside` loses it at the same moment.
     pub(crate) fn tie(&self, beside: Option<Arc<SimDisk>>) {
         *self.beside.lock().unwrap_or_else(PoisonError::into_inner) = beside;
     }
 
-    /// From now on every request fails.
+    /// Makes every request fail from now on.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
@@ -39,7 +39,8 @@ impl Leash {
         if self.is_cut.load(Ordering::Relaxed) { Err(DiskError::PowerLost) } else { Ok(&self.disk) }
     }
 
-    /// Passes on what the disk said, and its darkness to the disk beside it.
+    /// Passes on the disk's result. If the disk is without power, also cuts that of the disk next
+    /// to it.
     fn heard(&self, outcome: Result<(), DiskError>) -> Result<(), DiskError> {
         if matches!(outcome, Err(DiskError::PowerLost)) {
             let beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner).take();

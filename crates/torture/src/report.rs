@@ -1,4 +1,5 @@
-//! What a run came to: figures that two runs of a seed share, or a story and the line to replay it.
+//! The result of a run: figures that two runs of a seed share, or a story and the line to replay
+//! it.
 
 use crate::sweep::Cuts;
 use imbrex_disk::Blocks;
@@ -16,19 +17,19 @@ pub struct Report {
     pub operation_count: u64,
     /// Device events of the first life.
     pub life_event_count: u64,
-    /// Those of the flash drive, where there is one.
+    /// Those of the flash drive, if there is one.
     pub flash_event_count: u64,
     /// How many lives the store had.
     pub life_count: u64,
-    /// How often the power went.
+    /// How often the power was cut.
     pub power_cut_count: u64,
     /// How many I/O errors, at least, reached the store.
     pub io_error_count: u64,
-    /// How often a write was refused for want of space.
+    /// How often a write was refused for lack of space.
     pub no_space_count: u64,
     /// Zones that cleaning emptied.
     pub cleaned_zone_count: u64,
-    /// What power cuts at device events took from the flash drive, where there is one.
+    /// What power cuts at device events took from the flash drive, if there is one.
     pub flash_lost: Blocks,
     /// What the policies of the layout did.
     pub deeds: Deeds,
@@ -38,51 +39,52 @@ pub struct Report {
     pub zone_reset_count: u64,
     /// The disk's running hash over all requests.
     pub event_log_hash: u64,
-    /// The hash of all that is stored at the end.
+    /// The hash of everything stored at the end.
     pub image_hash: u64,
     /// The hash over all choices of the scheduler.
     pub trace_hash: u64,
     /// The virtual time at the end.
     pub clock_ns: u64,
-    /// The number that the run's generator would have drawn next.
+    /// The number that the run's generator would draw next.
     pub next_random: u64,
 }
 
-/// What the policies did in a run, and in the midst of which of it they were stopped.
+/// What the policies did in a run, and which of their actions were stopped midway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deeds {
-    /// Compactions, those that only moved tables included.
+    /// Compactions, including those that only moved tables.
     pub compaction_count: u64,
     /// Those that only moved tables.
     pub move_count: u64,
     /// Compactions that wrote to several levels: gear turns.
     pub turn_count: u64,
-    /// Sets of two tables and more that one compaction wrote.
+    /// Sets of two or more tables that one compaction wrote.
     pub set_count: u64,
     /// Merges within one level: SMRDB's.
     pub overlap_merge_count: u64,
-    /// Tables written before others that lie further on: holes that were filled, bands split.
+    /// Tables written before others that lie further on: filled holes, split bands.
     pub insert_count: u64,
     /// Bands that were read, modified and rewritten.
     pub band_rewrite_count: u64,
-    /// Merges that were stopped in their midst by an error or for want of room.
+    /// Merges that were stopped midway, by an error or for lack of room.
     pub cut_merge_count: u64,
-    /// Turns that were.
+    /// Turns that were stopped midway.
     pub cut_turn_count: u64,
-    /// Merges of a set that were.
+    /// Merges of a set that were stopped midway.
     pub cut_set_count: u64,
-    /// Cleanings that were.
+    /// Cleanings that were stopped midway.
     pub cut_cleaning_count: u64,
-    /// Rewrites of a band that were, and that opening finished.
+    /// Rewrites of a band that were stopped midway, and that opening finished.
     pub cut_rewrite_count: u64,
     /// Damaged blocks that were the last of a full zone.
     pub full_end_damage_count: u64,
-    /// Damaged blocks that were the last of an open zone, with an entry of the journal behind their flush.
+    /// Damaged blocks that were the last of an open zone, with an entry of the journal behind their
+    /// flush.
     pub open_end_damage_count: u64,
 }
 
 impl Deeds {
-    /// Adds what a store did since it was opened.
+    /// Adds what a store has done since it was opened.
     pub(crate) fn note(&mut self, metrics: &Metrics, compaction: CompactionKind) {
         self.compaction_count += metrics.compaction_count;
         self.move_count += metrics.move_count;
@@ -186,9 +188,9 @@ pub struct Failure {
     pub scenario: &'static str,
     /// The seed.
     pub seed: u64,
-    /// When the power went, in a sweep.
+    /// The moment of the power cut, in a sweep.
     pub cuts: Option<Cuts>,
-    /// Which promise, and how.
+    /// Which promise, and how it was broken.
     pub what: String,
     /// The last operations before it, oldest first.
     pub story: Vec<String>,
@@ -200,7 +202,7 @@ impl fmt::Display for Failure {
             writeln!(f, "  {line}")?;
         }
         writeln!(f, "{}", self.what)?;
-        // R3: one line, to be copied as it is.
+        // R3: one line that can be copied as it is.
         write!(f, "cargo xtask torture --seed {:#x} --scenario {}", self.seed, self.scenario)?;
         match self.cuts {
             Some(Cuts { at, is_on_flash, again }) => {

@@ -1,4 +1,4 @@
-//! The disk, the world and the weather of one run: what all targets share.
+//! The disk, the world and the weather of one run, which all targets share.
 
 use crate::leash::Leash;
 use crate::report::{Deeds, Report};
@@ -14,7 +14,7 @@ use imbrex_translate::FixedBands;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many operations a failure tells.
+/// How many operations a failure prints.
 const STORY_LEN: usize = 40;
 
 /// What goes wrong in a life.
@@ -22,13 +22,13 @@ const STORY_LEN: usize = 40;
 pub(crate) enum Weather {
     /// Nothing.
     Fair,
-    /// The power, after so many device events.
+    /// The power fails after this many device events.
     PowerCut { after: u64 },
-    /// One read, or all from then on.
+    /// One read fails, or all from then on.
     ReadError { after: u64, sticky: bool },
-    /// One write, or all from then on.
+    /// One write fails, or all from then on.
     WriteError { after: u64, sticky: bool },
-    /// One flush; the disk then refuses writes until it is reopened.
+    /// One flush fails. The disk then refuses writes until it is reopened.
     FlushError { after: u64 },
 }
 
@@ -37,14 +37,14 @@ pub(crate) enum Weather {
 pub(crate) enum Forecast {
     /// The seed.
     Drawn,
-    /// It is always fair, for one life.
+    /// Always fair, for one life.
     Fair,
-    /// It is fair but for power cuts, of all drives at once: in the first life, in the recovery after
-    /// it and in the life after that.
+    /// Fair except for power cuts of all drives at once: in the first life, in the recovery after
+    /// it, and in the life after that.
     Cuts(Cuts),
 }
 
-/// Which drives the weather is about, where there are two.
+/// Which drives the weather affects, if there are two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     Main,
@@ -69,11 +69,11 @@ pub(crate) enum Ending {
     Close,
     /// The process is killed; the disk lives on.
     Kill,
-    /// The power goes.
+    /// The power fails.
     PowerCut,
 }
 
-/// A flash drive and the files of the pair, while they are open.
+/// A flash drive and the files of the pair, while open.
 #[derive(Debug)]
 struct Flash {
     disk: Arc<SimDisk>,
@@ -87,23 +87,23 @@ pub(crate) struct Rig {
     pub(crate) scenario: &'static Scenario,
     pub(crate) disk: Arc<SimDisk>,
     leash: Arc<Leash>,
-    /// The drive beside it, in some layouts.
+    /// Its flash drive, in some layouts.
     flash: Option<Flash>,
-    /// Between the disk and the files, in some layouts.
+    /// The layer between the disk and the files, in some layouts.
     bands: Option<Arc<FixedBands>>,
     pub(crate) runtime: Runtime,
     pub(crate) world: Arc<VirtualWorld>,
     /// Draws operations.
     pub(crate) prng: Prng,
-    /// Draws faults and what a power cut leaves.
+    /// Draws faults, and what a power cut leaves.
     fault_prng: Prng,
     forecast: Forecast,
     weather: Weather,
     /// Where the weather is.
     whereabouts: Where,
-    /// Whose events a power cut is counted by; of both, whichever comes first.
+    /// Whose events count for a power cut. With both, the first to reach the number.
     counted: Where,
-    /// Device events of the first life, once it is over: of the drive, and of flash.
+    /// Device events of the first life, once it is over: of the drive and of flash.
     life_event_counts: Option<(u64, u64)>,
     /// What power cuts at device events took from the flash drive.
     flash_lost: Blocks,
@@ -126,8 +126,9 @@ impl Rig {
         let world = Arc::new(VirtualWorld::with_budget(order, budget));
         let runtime = world.runtime();
         let sector_len_bytes = scenario.draw_sector_len(&mut root.derive("sectors"));
-        // Not where tracks are interlaced: if it is the header of a backup that breaks, and a file has a block of
-        // zeros in a top track, nobody knows whether that was moved away, and the drive can only be read.
+        // Not on interlaced tracks. If the header of a backup breaks, and a file has a block of
+        // zeros in a top track, recovery cannot know whether that block was moved away. The drive
+        // can then only be read.
         let may_break = scenario.geometry().interlaced().is_none();
         let breaks = root.derive("breaking sectors").chance(1, 2) && may_break;
         let with_sectors = |builder: SimDiskBuilder| {
@@ -147,10 +148,10 @@ impl Rig {
         let disk = with_sectors(SimDisk::builder(geometry))
             .clock(Arc::clone(&runtime.clock))
             .profile(Profile::by_name("st1000dm003").expect("a profile of the simulator"))
-            // As long as the disk: nothing is durable before its flush.
+            // As large as the disk: nothing is durable before its flush.
             .write_cache(if setup.chance(9, 10) { scenario.geometry().len() } else { Blocks::ZERO })
             .event_log()
-            // Where tracks overlap, whoever would destroy valid data is told at once.
+            // On overlapping tracks, a write that would destroy valid data fails at once.
             .refuse_destroying()
             .memory()
             .expect("the rules of the scenarios are simulated");
@@ -199,7 +200,7 @@ impl Rig {
         drives.with_flash(leash as Arc<dyn Disk>)
     }
 
-    /// Drives that both lose their power lose it at one moment.
+    /// Drives that both lose their power lose it at the same moment.
     fn tie(&self) {
         let Some(flash) = &self.flash else { return };
         let is_cut = matches!(self.weather, Weather::PowerCut { .. });
@@ -208,7 +209,7 @@ impl Rig {
         flash.leash.tie(are_tied.then(|| Arc::clone(&self.disk)));
     }
 
-    /// All files, those of the flash drive too.
+    /// All files, including those of the flash drive.
     pub(crate) fn all_files(&self, files: &FileLayer) -> Arc<dyn Files> {
         match self.flash.as_ref().and_then(|flash| flash.files.clone()) {
             Some(files) => Arc::new(files),
@@ -224,7 +225,7 @@ impl Rig {
         }
         let name = self.scenario.placement;
         let placement = PlacementKind::by_name(name).ok_or(format!("no placement {name}"))?;
-        // Tables of some blocks, not of 4 MiB.
+        // Tables of a few blocks, not of 4 MiB.
         let placement_options =
             PlacementOptions { unit_len: UNIT_LEN, ..PlacementOptions::default() };
         let options = FormatOptions { placement_options, ..FormatOptions::new(placement) };
@@ -247,7 +248,7 @@ impl Rig {
                     flash.files = tiers;
                 }
                 assert_eq!(layout, tortured, "the drive forgot its layout");
-                // What opening did before anything was written.
+                // What opening did before the first write.
                 let is_finished = |b: &Arc<FixedBands>| b.band_counters().rewritten_bytes > 0;
                 self.deeds.cut_rewrite_count += u64::from(bands.as_ref().is_some_and(is_finished));
                 self.bands = bands;
@@ -258,7 +259,7 @@ impl Rig {
         Ok(files)
     }
 
-    /// Notes what the file layer and what is below it did in a life that is over.
+    /// Records what the file layer and the layer below it did in a finished life.
     pub(crate) fn note_life(&mut self, files: &FileLayer) {
         let stats = files.stats();
         self.cleaned_zone_count += stats.cleaned_zones;
@@ -267,12 +268,12 @@ impl Rig {
             self.bands.as_ref().map_or(0, |bands| bands.band_counters().rewrites);
     }
 
-    /// Where a block of the files lies on the drive.
+    /// The block of the drive that holds a block of the files.
     pub(crate) fn on_drive(&self, at: Lba) -> Lba {
         self.bands.as_ref().map_or(at, |bands| Lba::new(bands.locate(at).get()))
     }
 
-    /// Tells what is about to happen, for the story of a failure.
+    /// Records what is about to happen, for the story of a failure.
     pub(crate) fn say(&mut self, line: String) {
         self.operation_count += 1;
         if self.story.len() == STORY_LEN {
@@ -285,7 +286,7 @@ impl Rig {
         self.story.iter().cloned().collect()
     }
 
-    /// How many lives there are to be.
+    /// How many lives the run has.
     pub(crate) fn draw_life_count(&mut self) -> u64 {
         match self.forecast {
             Forecast::Drawn => 3 + self.prng.below(4),
@@ -310,14 +311,14 @@ impl Rig {
         }
     }
 
-    /// Lets the power of all drives go, after so many events of one.
+    /// Cuts the power of all drives after this many events of one of them.
     fn cut_after(&mut self, after: u64, is_on_flash: bool) {
         self.whereabouts = Where::Both;
         self.counted = if is_on_flash { Where::Flash } else { Where::Main };
         self.set_weather(Weather::PowerCut { after });
     }
 
-    /// The later cuts of a sweep are counted by one drive as often as by the other.
+    /// Each of the drives counts the later cuts of a sweep equally often.
     fn cut_again(&mut self, cuts: Cuts) {
         let is_on_other = cuts.again % 2 == 1;
         let is_on_flash = self.flash.is_some() && cuts.is_on_flash != is_on_other;
@@ -326,8 +327,8 @@ impl Rig {
 
     fn draw_weather(&mut self) {
         let prng = &mut self.fault_prng;
-        // Layouts show what they are about when there is something to compact and to clean: the
-        // power may go late.
+        // A layout's special work happens only when there is something to compact and to clean, so
+        // the power may fail late.
         let is_store = self.scenario.target == Target::Store;
         let bits_end = if is_store && self.scenario.layout.is_some() { 12 } else { 9 };
         let after = draw_len(prng, 0, bits_end);
@@ -346,7 +347,7 @@ impl Rig {
         self.set_weather(self.weather);
     }
 
-    /// Either drive may be hit, or both.
+    /// Either drive may be affected, or both.
     fn draw_whereabouts(&mut self) {
         let places = [Where::Main, Where::Flash, Where::Both];
         self.whereabouts = places[self.fault_prng.below(3) as usize];
@@ -357,7 +358,8 @@ impl Rig {
         self.say(format!("on {:?}, counted on {:?}", self.whereabouts, self.counted));
     }
 
-    /// With some chance, lets the power go or a request fail during the recovery that follows; it is attempt `attempt`.
+    /// With some probability, cuts the power or fails a request during the recovery that follows,
+    /// which is attempt `attempt`.
     pub(crate) fn begin_recovery(&mut self, attempt: u64) {
         match self.forecast {
             Forecast::Drawn => {}
@@ -410,7 +412,7 @@ impl Rig {
         self.tie();
     }
 
-    /// Whether the power has gone, from either drive.
+    /// Whether the power has failed, on either drive.
     pub(crate) fn is_dark(&self) -> bool {
         let Weather::PowerCut { after } = self.weather else { return false };
         let is_counted_on_main = self.flash.is_none() || self.counted.is_main();
@@ -420,7 +422,7 @@ impl Rig {
                 && self.flash.iter().any(|flash| flash.disk.fault_event_count() > after)
     }
 
-    /// Which drives lose their power at a power cut: both, unless one was hit alone.
+    /// Which drives lose their power at a cut: both, unless only one was chosen.
     fn without_power(&self) -> Where {
         if self.flash.is_some() && self.is_dark() { self.whereabouts } else { Where::Both }
     }
@@ -432,7 +434,7 @@ impl Rig {
         is_hit || self.is_dark()
     }
 
-    /// R2: an error that nothing explains is a failure of the run.
+    /// R2: an unexplained error is a failure of the run.
     pub(crate) fn excuse(
         &mut self,
         doing: &str,
@@ -446,10 +448,10 @@ impl Rig {
         Err(format!("{doing} failed in fair weather: {}", chain(error)))
     }
 
-    /// The file layer's check of itself against the disk.
+    /// Runs the file layer's check of itself against the disk.
     pub(crate) fn check_files(&mut self, files: &FileLayer) -> Result<(), String> {
         if self.is_foul() {
-            // A layer that gave up in the middle of a change does not settle its accounts.
+            // A layer that gave up in the middle of a change does not balance its counts.
             return Ok(());
         }
         let pair = self.flash.as_ref().and_then(|flash| flash.files.clone());
@@ -462,23 +464,23 @@ impl Rig {
         }
     }
 
-    /// The check of both drives against each other, where there are two.
+    /// Checks both drives against each other, if there are two.
     pub(crate) fn check_pair(&mut self) -> Result<(), String> {
         let pair = self.flash.as_ref().and_then(|flash| flash.files.clone());
         pair.map_or(Ok(()), |pair| self.check_files(pair.main()))
     }
 
-    /// How many lives there were, this one included.
+    /// How many lives there were, including this one.
     pub(crate) fn life_count(&self) -> u64 {
         self.life_count
     }
 
-    /// A drive that failed to flush takes no writes before it has been without power.
+    /// A drive that failed to flush takes no writes until its power was cycled.
     fn is_poisoned(&self) -> bool {
         matches!(self.weather, Weather::FlushError { .. }) && self.is_foul()
     }
 
-    /// Draws how a life ends that was not ended by the weather.
+    /// Draws how a life ends that the weather did not end.
     pub(crate) fn ending(&mut self) -> Ending {
         if self.is_dark() || self.is_poisoned() {
             return Ending::PowerCut;
@@ -490,7 +492,7 @@ impl Rig {
         }
     }
 
-    /// The process is gone, or the power: nothing that is dropped from now on reaches the disk.
+    /// The process or the power is gone: nothing that is dropped from now on reaches the disk.
     pub(crate) fn kill(&mut self, ending: Ending) {
         if ending == Ending::PowerCut {
             let hit = self.without_power();
@@ -505,10 +507,10 @@ impl Rig {
         }
     }
 
-    /// Ends a life whose store was closed or dropped already: jobs go as the process would, the
-    /// disk loses what it had not flushed if the power went. Returns the ending that counts.
+    /// Ends a life whose store was already closed or dropped. Jobs end with the process, and after
+    /// a power cut the disk loses what it had not flushed. Returns the ending that counts.
     pub(crate) fn reboot(&mut self, ending: Ending) -> Result<Ending, String> {
-        // A flush may have failed on the way out.
+        // A flush may have failed during the close.
         let ending = if self.is_poisoned() { Ending::PowerCut } else { ending };
         self.say(format!("{ending:?}"));
         if self.life_count == 1 {
@@ -533,7 +535,7 @@ impl Rig {
         Ok(ending)
     }
 
-    /// The flash drive loses what it had not flushed; `is_dark` where that was at a device event.
+    /// The flash drive loses what it had not flushed. `is_dark` if the cut was at a device event.
     fn reboot_flash(&mut self, is_dark: bool) -> Result<(), String> {
         let Some(flash) = &self.flash else { return Ok(()) };
         let left = flash.disk.power_cycle(&mut self.fault_prng);
@@ -572,13 +574,13 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        // Jobs hold the world that holds them.
+        // Jobs hold the world, which holds them.
         self.world.drop_jobs();
     }
 }
 
-/// A length of up to `bits_end - 1` bits, each number of bits from `bits_min` on equally likely:
-/// short ones are common.
+/// A length of up to `bits_end - 1` bits. Each number of bits from `bits_min` on is equally likely,
+/// so short lengths are common.
 pub(crate) fn draw_len(prng: &mut Prng, bits_min: u64, bits_end: u64) -> u64 {
     let bits = bits_min + prng.below(bits_end - bits_min);
     prng.below(1 << bits)

@@ -1,4 +1,4 @@
-//! The named combinations of drive, placement and target that a seed can be run on: those written
+//! The named combinations of drive, placement and target on which a seed can run: those written
 //! here, and one for every layout.
 
 use imbrex::{Layout, Recipe, Recording};
@@ -9,7 +9,7 @@ use imbrex_disk::{
 use imbrex_engine::{KeyspaceOptions, Options};
 use std::sync::LazyLock;
 
-/// What is tortured.
+/// The target of the torture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The file layer alone.
@@ -22,16 +22,16 @@ pub enum Target {
     FileSystem,
 }
 
-/// Which drive.
+/// The kind of drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drive {
     /// Zones, the first few conventional.
     Zoned { conventional_zone_count: u32 },
     /// No zones.
     Conventional,
-    /// Raw tracks, which a write to the ones before destroys.
+    /// Raw tracks; a write to one destroys those after it.
     Shingled { track_len: Blocks, overlap_tracks: u32 },
-    /// Raw tracks, bottom and top in turn.
+    /// Raw tracks, alternating bottom and top.
     Interlaced { bottom_track_len: Blocks, top_track_len: Blocks },
 }
 
@@ -40,39 +40,40 @@ pub(crate) enum Drive {
 pub struct Scenario {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is about, in a line.
+    /// Its purpose, in one line.
     pub about: &'static str,
-    /// What is tortured.
+    /// The target.
     pub target: Target,
     pub(crate) drive: Drive,
     pub(crate) placement: &'static str,
-    /// Of the store; without one, the options of a run are drawn freely.
+    /// The layout of the store. Without one, the options of a run are drawn freely.
     pub(crate) layout: Option<Layout>,
     pub(crate) zone_len: Blocks,
     pub(crate) zone_count: u64,
 }
 
-/// How many zones a drive lets be open at a time, and how many active. An open zone too many the drive closes
-/// without a word, so that only the second is an error: equal limits tell of a host that goes beyond.
+/// How many zones a drive lets be open, and how many active. The drive silently closes one open
+/// zone too many, so only too many active zones are an error. Equal limits reveal a host that
+/// exceeds them.
 const ZONE_LIMITS: [(Option<u32>, Option<u32>); 3] =
     [(Some(12), Some(14)), (Some(12), Some(12)), (None, Some(12))];
 
 const ZONE_LEN: Blocks = Blocks::new(64);
-/// Where every table has a zone of its own.
+/// For placements with one zone per table.
 const SHORT_ZONE_LEN: Blocks = Blocks::new(32);
 const SHORT_SECTOR_LEN_BYTES: usize = 512;
-/// Fixed bands, and what placements count by.
+/// Fixed bands, and placements that count in them.
 const BAND_LEN: Blocks = Blocks::new(64);
 pub(crate) const UNIT_LEN: Blocks = Blocks::new(16);
 
-/// Real drives have 16 tracks of overlap and more; two make guards that a small drive can afford.
+/// Real drives overlap 16 tracks or more. Two make guards that a small drive can afford.
 const SHINGLES: Drive = Drive::Shingled { track_len: Blocks::new(8), overlap_tracks: 2 };
 
 /// Top tracks are shorter, and neither length divides the drive.
 const PAIRS: Drive =
     Drive::Interlaced { bottom_track_len: Blocks::new(10), top_track_len: Blocks::new(8) };
 
-/// What most scenarios share.
+/// Defaults of most scenarios.
 const DEFAULTS: Scenario = Scenario {
     name: "",
     about: "",
@@ -229,11 +230,11 @@ const BY_HAND: &[Scenario] = &[
     },
 ];
 
-/// Tortures what a line of the table of layouts makes, on a small drive of its kind.
+/// The scenario of one layout of the table, on a small drive of its kind.
 fn of_layout(layout: Layout) -> Scenario {
     let has_short_zones = layout.usual_zone_len_bytes().is_some();
     Scenario {
-        // Once for each layout, and as long as the program runs.
+        // Leaked once per layout, for the life of the program.
         name: format!("layout-{layout}").leak(),
         about: layout.summary(),
         drive: match layout.recording() {
@@ -250,8 +251,8 @@ fn of_layout(layout: Layout) -> Scenario {
     }
 }
 
-/// The file system for databases on every layout that differs in what lies below: how the engine compacts means
-/// nothing to it. It has one drive.
+/// The scenario of the file system for databases on one layout. Only layouts that differ below the
+/// file layer have one, because the engine's compaction is irrelevant to it. It has one drive.
 fn of_file_systems() -> impl Iterator<Item = Scenario> {
     let below = |layout: Layout| {
         let scenario = of_layout(layout);
@@ -265,7 +266,7 @@ fn of_file_systems() -> impl Iterator<Item = Scenario> {
         is_new
     };
     let of_file_system = |layout: Layout| Scenario {
-        // Once for each layout, and as long as the program runs.
+        // Leaked once per layout, for the life of the program.
         name: format!("filesystem-{layout}").leak(),
         target: Target::FileSystem,
         ..of_layout(layout)
@@ -274,29 +275,29 @@ fn of_file_systems() -> impl Iterator<Item = Scenario> {
 }
 
 impl Scenario {
-    /// All scenarios: those written by hand, then the layouts in the order of their table, for the store and for
-    /// the file system.
+    /// All scenarios: those written by hand, then the layouts in the order of their table, first
+    /// for the store, then for the file system.
     pub fn all() -> &'static [Scenario] {
         &ALL
     }
 
-    /// The scenario called `name`.
+    /// The scenario with this name.
     pub fn by_name(name: &str) -> Option<&'static Scenario> {
         ALL.iter().find(|scenario| scenario.name == name)
     }
 
-    /// The layout it is of.
+    /// Its layout.
     pub fn layout(&self) -> Option<Layout> {
         self.layout
     }
 
-    /// The drive: small, so that every seed fills, cleans and resets it many times.
+    /// The drive. It is small, so that every seed fills, cleans and resets it many times.
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry_with(ZONE_LIMITS[0])
     }
 
-    /// How long a sector is, in bytes: shorter than a block in half of the runs, where a stack says that it stands
-    /// that. Real drives with short sectors are conventional or zoned.
+    /// The length of a sector in bytes. It is shorter than a block in half of the runs, if the
+    /// stack supports that. Real drives with short sectors are conventional or zoned.
     pub(crate) fn draw_sector_len(&self, prng: &mut Prng) -> usize {
         let has_bands = self.recipe().is_some_and(|recipe| recipe.bands.is_some());
         let is_known = matches!(self.drive, Drive::Conventional | Drive::Zoned { .. });
@@ -304,7 +305,7 @@ impl Scenario {
         if may_tear && prng.chance(1, 2) { SHORT_SECTOR_LEN_BYTES } else { BLOCK_LEN_BYTES }
     }
 
-    /// The same with limits on zones as they are drawn for a run.
+    /// The same, with limits on zones drawn for the run.
     pub(crate) fn draw_geometry(&self, prng: &mut Prng) -> Geometry {
         self.geometry_with(ZONE_LIMITS[prng.below(ZONE_LIMITS.len() as u64) as usize])
     }
@@ -332,19 +333,19 @@ impl Scenario {
         Geometry::new(GeometrySpec { len, rule }).expect("a geometry written by hand")
     }
 
-    /// The flash drive beside the drive, where its layout has one: some logs fit, and not all, and not every batch,
-    /// which may be many times as long as a memtable.
+    /// The flash drive, if the layout has one. Some logs fit, but not all. Not every batch fits
+    /// either, because one may be many times as long as a memtable.
     pub(crate) fn flash_geometry(&self) -> Option<Geometry> {
         let spec = GeometrySpec { len: Blocks::new(400), rule: Rule::Anywhere };
         let takes_flash = self.layout.is_some_and(Layout::takes_flash);
         takes_flash.then(|| Geometry::new(spec).expect("a geometry written by hand"))
     }
 
-    /// The parts of its layout, cut down to its drive.
+    /// The parts of its layout, scaled down to its drive.
     pub(crate) fn recipe(&self) -> Option<Recipe> {
         let geometry = self.geometry();
         let mut recipe = self.layout?.recipe(&geometry);
-        // Tables of some blocks, not of 4 MiB.
+        // Tables of a few blocks, not of 4 MiB.
         recipe.placement_options.unit_len = UNIT_LEN;
         if let Some(bands) = &mut recipe.bands {
             (bands.band_len, bands.gather_len) = (BAND_LEN, BAND_LEN);
@@ -352,8 +353,8 @@ impl Scenario {
         Some(recipe)
     }
 
-    /// Of options drawn freely, makes those of its layout: lengths stay as drawn, what is done stays
-    /// as the layout does it.
+    /// Turns freely drawn options into those of the layout. Lengths stay as drawn; the kinds of
+    /// work are the layout's.
     pub(crate) fn fit(&self, drawn: Options, prng: &mut Prng) -> Options {
         let Some(recipe) = self.recipe() else { return drawn };
         let theirs = recipe.options.keyspace;
@@ -374,7 +375,8 @@ impl Scenario {
             ..options.keyspace
         };
         if self.zone_len == SHORT_ZONE_LEN {
-            // A table a zone, or two a zone and a half: what is longer than a zone takes several.
+            // One table per zone, or two in one and a half zones: a table longer than a zone takes
+            // several.
             options.keyspace.table_len_bytes = theirs.table_len_bytes >> prng.below(3);
         }
         options

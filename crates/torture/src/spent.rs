@@ -1,4 +1,4 @@
-//! What a campaign did, by scenario: so that a scenario that got too few runs is seen.
+//! What a campaign did, by scenario, so that a scenario with too few runs is noticed.
 
 use crate::campaign::Draw;
 use crate::{Report, Scenario, Sweep};
@@ -17,7 +17,7 @@ struct Line {
     io_error_count: u64,
 }
 
-/// What was done on every scenario of a campaign.
+/// The work done on every scenario of a campaign.
 #[derive(Clone, Debug)]
 pub struct Spent {
     lines: BTreeMap<&'static str, Line>,
@@ -29,7 +29,7 @@ impl Spent {
         Spent { lines: scenarios.iter().map(|s| (s.name, Line::default())).collect() }
     }
 
-    /// Counts a clean run; `is_known` where its seed is of the file of seeds that once failed.
+    /// Counts a clean run. `is_known` if its seed is from the file of seeds that once failed.
     pub fn note_run(&mut self, draw: &Draw, is_known: bool, report: &Report) {
         let line = self.line(draw);
         line.known_count += u64::from(is_known);
@@ -52,13 +52,14 @@ impl Spent {
         self.lines.entry(draw.scenario.name).or_default()
     }
 
-    /// The scenarios that got fewer than `runs_min` drawn runs, with what they got: a campaign that was too short.
+    /// The scenarios with fewer than `runs_min` drawn runs, and their counts: the campaign was too
+    /// short.
     pub fn too_few(&self, runs_min: u64) -> Vec<(&'static str, u64)> {
         let counts = self.lines.iter().map(|(&name, line)| (name, line.run_count));
         counts.filter(|&(_, count)| count < runs_min).collect()
     }
 
-    /// How many runs there were, those of sweeps included.
+    /// The total number of runs, including those of sweeps.
     pub fn run_count(&self) -> u64 {
         let runs = |line: &Line| line.known_count + line.run_count + line.swept_run_count;
         self.lines.values().map(runs).sum()

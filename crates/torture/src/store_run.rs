@@ -1,9 +1,9 @@
-//! Torture of the whole stack: a key-value store against a map.
+//! Torture of the whole stack: a key-value store, checked against a map.
 //!
-//! What must hold after a recovery: the store is the model after some prefix of the acknowledged
-//! writes that includes every synced one; batches are there whole or not at all; after closing in
-//! good order nothing is missing; and the check of the whole store finds nothing. Then comes damage
-//! (`damage`).
+//! What must hold after a recovery: the store equals the model after some prefix of the
+//! acknowledged writes that includes every synced one. Batches are there as a whole or not at all.
+//! After a close in good order nothing is missing. The check of the whole store finds nothing. Then
+//! comes damage (`damage`).
 
 mod backup;
 mod cursor;
@@ -49,14 +49,14 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     if rig.has_last_act() { damage::run(rig, &mut model) } else { Ok(()) }
 }
 
-/// Notes what the store did in a life that is over.
+/// Records what the store did in a finished life.
 fn note_life(rig: &mut Rig, store: &Store) {
     rig.note_life(&store.files);
     let compaction = store.keyspaces[0].options().compaction;
     rig.deeds.note(&store.db.metrics(), compaction);
 }
 
-/// Ends a life in the way that was drawn; returns the ending that counts.
+/// Ends a life as drawn. Returns the ending that counts.
 fn end_life(
     rig: &mut Rig,
     store: Store,
@@ -113,7 +113,7 @@ impl Store {
         Ok(Store { files, db, keyspaces })
     }
 
-    /// Everything, by a forward scan of each keyspace.
+    /// All entries, by a forward scan of each keyspace.
     pub(crate) fn read_all(&self) -> Result<State, EngineError> {
         let maps = self.keyspaces.iter().map(|keyspace| {
             let mut map = Map::new();
@@ -128,7 +128,7 @@ impl Store {
         Ok(State { maps: maps.collect::<Result<_, EngineError>>()? })
     }
 
-    /// Everything that a checkpoint holds.
+    /// All entries of a checkpoint.
     pub(crate) fn read_checkpoint(&self, name: &str) -> Result<State, EngineError> {
         let db = self.db.open_checkpoint(name)?;
         let mut keyspaces = vec![db.default_keyspace()];
@@ -160,7 +160,7 @@ impl Store {
 
 /// Opens the store, through power cuts, and compares what it found with the model.
 fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, String> {
-    // A store may be opened with other options each time; those of keyspaces are written down.
+    // A store may be opened with other options each time; the options of keyspaces are stored.
     let options = draw_options(rig);
     for attempt in 0.. {
         if attempt < 3 {
@@ -193,14 +193,14 @@ fn recover(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<Store, St
     unreachable!("in fair weather a recovery succeeds or ends the run")
 }
 
-/// Everything tiny, so that flushes, compactions and new logs happen all the time.
+/// Everything is tiny, so that flushes, compactions and new logs happen all the time.
 fn draw_options(rig: &mut Rig) -> Options {
     let options = draw_lengths(&mut rig.prng);
     rig.scenario.fit(options, &mut rig.prng)
 }
 
 fn draw_lengths(prng: &mut Prng) -> Options {
-    // Not smaller: the catalog of so small a drive holds some hundred tables.
+    // Not smaller: the catalog of such a small drive has room for about a hundred tables.
     let table_len_bytes = 16_384 << prng.below(3);
     Options {
         memtable_len_bytes: 4096 << prng.below(4),

@@ -1,4 +1,4 @@
-//! A sweep: the power goes at every k-th device event of a life, and again during the recovery.
+//! A sweep: the power fails at every k-th device event of a life, and again during the recovery.
 //!
 //! ```text
 //!   fair run      format, life: 0 . . . . k . . . . 2k . . . . 3k . . ends      events are counted
@@ -7,48 +7,49 @@
 //!   ...
 //! ```
 //!
-//! A device event is a write, a flush, a reset or a finish. One seed is one life, so each run is the
-//! fair run up to its cut. Where a drive has flash beside it, both lose their power at one moment, and
-//! the sweep goes over the events of the one and then over those of the other. Where the sweep begins
-//! follows from the seed: many seeds with one `every` cut at all events modulo `every`. A life with so
-//! many events that there would be more runs than asked for is cut less often, but all along.
+//! A device event is a write, a flush, a reset or a finish. One seed is one life, so each run
+//! equals the fair run up to its cut. If a drive has flash, both lose their power at the same
+//! moment, and the sweep covers first the events of one, then those of the other. The seed
+//! determines where the sweep begins: many seeds with one `every` cut at all events modulo `every`.
+//! If a life has so many events that there would be more runs than requested, the cuts are sparser,
+//! but still cover all of it.
 
 use crate::rig::Forecast;
 use crate::{Failure, Scenario, run};
 use imbrex_disk::Blocks;
 
-/// At how many different events the recovery is cut: more than most have.
+/// At how many different events the recovery is cut: more than most recoveries have.
 const AGAIN_END: u64 = 12;
 
-/// Two moments at which the power goes, counted in device events.
+/// Two moments of power cuts, counted in device events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cuts {
-    /// So many events of the first life complete.
+    /// How many events of the first life complete.
     pub at: u64,
-    /// Whether they are those of the flash drive, which loses its power together with the other.
+    /// Whether they are events of the flash drive, which loses its power together with the other.
     pub is_on_flash: bool,
-    /// So many events of the recovery after it complete, and of the life after that; where they are odd,
-    /// those of the other drive.
+    /// How many events of the following recovery complete, and of the life after that. If the
+    /// number is odd, events of the other drive count.
     pub again: u64,
 }
 
-/// What a clean sweep came to.
+/// The result of a clean sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// Device events of the fair run, on all drives.
     pub event_count: u64,
     /// How many runs were cut.
     pub run_count: u64,
-    /// How often the power went in all of them.
+    /// How many power cuts there were in all runs.
     pub power_cut_count: u64,
-    /// Operations of all of them.
+    /// Operations of all runs.
     pub operation_count: u64,
-    /// What the flash drive lost in all of them, where there is one.
+    /// What the flash drive lost in all runs, if there is one.
     pub flash_lost: Blocks,
 }
 
-/// Runs one seed of one scenario once in fair weather and then with a cut at every `every`-th device
-/// event, in `run_count_max` runs at most.
+/// Runs one seed of one scenario once in fair weather, then with a cut at every `every`-th device
+/// event, in at most `run_count_max` runs.
 ///
 /// # Errors
 /// [`Failure`], with the cut that shows it.

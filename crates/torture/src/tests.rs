@@ -36,7 +36,7 @@ fn a_few_sweeps_are_clean_and_cut_where_they_say() {
     }
 }
 
-/// Of two drives no sweep leaves one its power, nor what it had not flushed.
+/// With two drives, every sweep cuts the power of both, and each loses what it had not flushed.
 #[test]
 fn sweeps_cut_both_drives() {
     let scenario = Scenario::by_name("layout-smrdb-offload").unwrap();
@@ -50,7 +50,7 @@ fn sweeps_cut_both_drives() {
 
 type Count = fn(&Deeds) -> u64;
 
-/// What a layout is about happens in its runs, and the power goes in its midst.
+/// A layout's special work happens in its runs, and power cuts hit it midway.
 #[test]
 fn every_step_of_the_layouts_is_cut() {
     let told: [(&str, &[(&str, Count)]); 6] = [
@@ -76,7 +76,7 @@ fn every_step_of_the_layouts_is_cut() {
     }
 }
 
-/// A zone without a pointer is one that is full, too: its damage may be anywhere in it.
+/// A full zone has no pointer either: its damage may be anywhere in it.
 #[test]
 fn zones_are_damaged_up_to_their_end() {
     for name in ["blocks", "blocks-all-sequential"] {
@@ -88,7 +88,7 @@ fn zones_are_damaged_up_to_their_end() {
     }
 }
 
-/// Runs seeds of a scenario until all of it has happened.
+/// Runs seeds of a scenario until all of these have happened.
 fn check_happens(name: &str, counts: &[(&str, Count)]) {
     let scenario = Scenario::by_name(name).unwrap();
     let mut deeds = Deeds::default();
@@ -102,20 +102,20 @@ fn check_happens(name: &str, counts: &[(&str, Count)]) {
     }
 }
 
-/// Where every file takes a whole zone, a drive is full long before its bytes are: what used to
-/// refuse a delete then, or to leave a store that did not open.
+/// If every file takes a whole zone, a drive is full long before its bytes are used up. Once, such
+/// a drive refused a delete, or left a store that did not open.
 #[test]
 fn full_drives_of_whole_zones_open_and_take_deletes() {
     let stories = [
-        // A flush ended the log and began another while memtables waited for a place.
+        // Once, a flush ended the log and began another while memtables waited for space.
         ("layout-smrdb-leveled", 0x9d20),
-        // A recovery left zones to logs, of which it begins none.
+        // Once, a recovery left zones for logs, although it begins none.
         ("layout-smrdb-leveled", 0x9e44),
-        // Opened with memtables shorter than before: more tables than zones.
+        // Once, the store was opened with shorter memtables than before: more tables than zones.
         ("layout-smrdb-leveled", 0x2798),
-        // Short tables of deletes filled level 0, and no compaction fitted.
+        // Once, short tables of deletes filled level 0, and no compaction fitted.
         ("layout-smrdb-leveled", 0x7591),
-        // Compaction took the room of deletes, and a checkpoint kept its inputs.
+        // Once, compaction took the room of deletes, and a checkpoint kept its inputs.
         ("layout-smrdb", 0x75fa),
     ];
     for (scenario, seed) in stories {

@@ -1,10 +1,11 @@
-//! The last act: damage that no flush protects from, while nobody looks.
+//! The last act: damage that no flush protects from, done while the device is closed.
 //!
-//! - Bits rot, or blocks cannot be read any more, anywhere on the drive, after a close or a power cut. Each of the
-//!   device's blocks is right or an error, then and after it was worked with. One damaged block is never a reason to
-//!   refuse the device, and costs 127 blocks at the most; several may be both copies of something.
-//! - A write of a short last life is acknowledged and lands elsewhere: each block is right or an error, in that life
-//!   and after it, or the device is refused.
+//! - Bits rot, or blocks become unreadable, anywhere on the drive, after a close or a power cut.
+//!   Each of the device's blocks is then right or an error, on opening and after further work. One
+//!   damaged block is never a reason to refuse the device, and costs at most 127 blocks. Several
+//!   damaged blocks may be both copies of something.
+//! - A write of a short last life is acknowledged and lands elsewhere. Each block is right or an
+//!   error, in that life and after it, or the device is refused.
 
 use super::{Model, Outcome, stamps, step, verify, write};
 use crate::rig::{Ending, Rig, Weather, chain};
@@ -12,10 +13,10 @@ use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Zon
 use imbrex_disk_sim::{FaultPlan, Misdirect, SimDisk};
 use imbrex_translate::{BlockDriver, DriverOptions};
 
-/// What may be lost by one damaged block: those that its summary is of.
+/// The blocks that one damaged block may cost: those that its summary describes.
 const LOST_COUNT_MAX: usize = 127;
 
-/// Draws the damage, does it, and looks at everything.
+/// Draws the damage, does it, and checks everything.
 pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<(), String> {
     rig.set_weather(Weather::Fair);
     let mut damaged_count = None;
@@ -34,7 +35,7 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
         if rig.prng.chance(1, 2) {
             lose_power(rig, options, model)?;
         }
-        // No power cut comes behind it, which might leave a zone that was reset torn at the same end.
+        // No power cut follows, which might leave a zone that was reset torn at the same end.
         let told_of =
             if rig.prng.chance(1, 2) { flush_twice(rig, options, model)? } else { vec![] };
         let count = [1, 1, 2, 3][rig.prng.below(4) as usize];
@@ -64,8 +65,9 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     Ok(())
 }
 
-/// A life with a flush, and an entry of the journal behind it that tells of it. Returns where open zones ended at that
-/// flush: what one of them still ends with is not what a power cut may have left.
+/// A life with a flush, and behind it an entry of the journal that records the flush. Returns where
+/// open zones ended at that flush. If one still ends there, a power cut cannot have left its last
+/// block.
 fn flush_twice(
     rig: &mut Rig,
     options: &DriverOptions,
@@ -102,8 +104,9 @@ fn lose_power(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Resu
     rig.reboot(Ending::PowerCut).map(drop)
 }
 
-/// Damages a block that was written, of any zone; the last one, which may be a summary, more often than others. Where
-/// open zones end as they did in `told_of`, which [`flush_twice`] returned, that may be it.
+/// Damages a written block of any zone. The last one of a zone, which may be a summary, is chosen
+/// more often. For open zones that still end as in `told_of`, which [`flush_twice`] returned, the
+/// last block may be chosen too.
 fn damage_a_block(rig: &mut Rig, told_of: &[Lba]) -> Result<(), String> {
     let zones = rig.disk.report_zones().into_iter();
     let written = zones.map(|zone| (zone, written_len(&rig.disk, &zone)));
@@ -133,18 +136,20 @@ fn damage_a_block(rig: &mut Rig, told_of: &[Lba]) -> Result<(), String> {
     rig.disk.flip_bit(at, bit).map_err(|error| error.to_string())
 }
 
-/// Whether a power cut may have left a block unreadable: where no entry of the journal came behind its flush nobody can
-/// tell that it rotted, and what was there before counts. Which blocks those are the model does not know.
+/// Whether a power cut may have left a block unreadable. If no journal entry followed the block's
+/// flush, rot cannot be told from a torn write, and the earlier content counts. The model does not
+/// know which blocks these are.
 fn may_be_torn(zone: &ZoneInfo, index: u64) -> bool {
     open_end(zone) == Some(zone.start + Blocks::new(index + 1))
 }
 
-/// Where what was written to a zone ends, if more can be.
+/// Where the data written to a zone ends, if the zone is not full.
 fn open_end(zone: &ZoneInfo) -> Option<Lba> {
     zone.state.write_pointer(zone.start).filter(|&end| end != zone.start)
 }
 
-/// How much of a zone was written; of one without a pointer, which is written from its beginning, one block more.
+/// How much of a zone is written. For a zone without a pointer, which is written from its start,
+/// one block more.
 fn written_len(disk: &SimDisk, zone: &ZoneInfo) -> Blocks {
     match zone.state {
         ZoneState::Full => zone.capacity,
@@ -172,14 +177,14 @@ pub(super) fn open(rig: &mut Rig, options: &DriverOptions) -> Result<BlockDriver
     })
 }
 
-/// Ends a life by a flush and a kill.
+/// Ends a life with a flush and a kill.
 fn close(rig: &mut Rig, driver: BlockDriver) -> Result<(), String> {
     rig.kill(Ending::Kill);
     drop(driver);
     rig.reboot(Ending::Kill).map(drop)
 }
 
-/// Works until a request fails, or for a while; a read that fails is no end.
+/// Works until a request fails, or for a while. A failed read does not end it.
 fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<(), String> {
     for _ in 0..rig.prng.below(200) {
         match step(rig, driver, model)? {
@@ -197,8 +202,8 @@ fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<(), St
     Ok(())
 }
 
-/// Reads block by block: each is what it may be, and is that from now on, or an error that names it. Says how many
-/// are errors.
+/// Reads block by block. Each is an allowed content, expected from now on, or an error that names
+/// it. Returns the number of errors.
 pub(super) fn read_all(
     rig: &mut Rig,
     driver: &BlockDriver,

@@ -1,15 +1,16 @@
-//! The last act: the drive gives up a zone, any one, while the device is open or closed.
+//! The last act: the drive gives up any one zone, while the device is open or closed.
 //!
 //! ```text
 //!   zone of          read-only           offline
 //!   superblocks      costs nothing       costs nothing
 //!   a checkpoint     costs nothing       costs nothing
-//!   data             costs nothing       what was valid in it
-//!   the journal      costs nothing       what the write buffer held, or the device; behind a flush nothing
+//!   data             costs nothing       the valid data in it
+//!   the journal      costs nothing       the write buffer's content, or the device; after a flush
+//!   nothing
 //! ```
 //!
-//! Each block is right or an error, and what it costs is no more than that. The life in which it happens may end there;
-//! the next one takes requests.
+//! Each block is right or an error, and the cost is no higher than the table says. The life in
+//! which it happens may end there. The next life accepts requests.
 
 use super::damage::{open, read_all};
 use super::{Model, Outcome, step, write};
@@ -18,7 +19,7 @@ use imbrex_disk::{Disk, DiskError};
 use imbrex_disk_sim::ZoneFailure;
 use imbrex_translate::{BlockDriver, DeviceZone, DeviceZoneUse, DriverOptions};
 
-/// Gives up a zone, and looks at everything.
+/// Gives up a zone, and checks everything.
 pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Result<(), String> {
     rig.set_weather(Weather::Fair);
     let driver = open(rig, options)?;
@@ -42,7 +43,7 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     if let Some(driver) = driver {
         match live(rig, &driver, model)? {
             Err(error) => rig.say(format!("the request failed: {}", chain(&error))),
-            // What the zone held is in another one.
+            // Another zone holds the same content.
             Ok(()) if zone.used == DeviceZoneUse::Journal => {
                 (may_lose, may_be_refused) = (false, false);
             }
@@ -71,7 +72,7 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     Ok(())
 }
 
-/// Each use of zones as often as any other; mostly one that holds something.
+/// Each use of zones is equally likely. Mostly picks a zone that holds something.
 fn draw(rig: &mut Rig, zones: &[DeviceZone]) -> (DeviceZone, ZoneFailure) {
     let uses = [
         DeviceZoneUse::Superblocks,
@@ -88,9 +89,10 @@ fn draw(rig: &mut Rig, zones: &[DeviceZone]) -> (DeviceZone, ZoneFailure) {
     (zone, if rig.prng.chance(1, 2) { ZoneFailure::ReadOnly } else { ZoneFailure::Offline })
 }
 
-/// Works until a request fails, or for a while, writes and flushes; a read that fails is no end.
+/// Works until a request fails, or for a while, then writes and flushes. A failed read does not end
+/// it.
 fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<Outcome, String> {
-    // In a short one what the journal held is not written anew.
+    // A short life does not rewrite the content of the journal.
     let step_count_max = [3, 200][rig.prng.below(2) as usize];
     for _ in 0..rig.prng.below(step_count_max) {
         match step(rig, driver, model)? {
@@ -98,7 +100,7 @@ fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<Outcom
             failed => return Ok(failed),
         }
     }
-    // A flush of nothing would not meet the journal.
+    // A flush without new data would not write to the journal.
     let range = model.draw(&mut rig.prng);
     if let Err(error) = write(rig, driver, model, range) {
         return Ok(Err(error));
@@ -107,7 +109,7 @@ fn live(rig: &mut Rig, driver: &BlockDriver, model: &mut Model) -> Result<Outcom
     Ok(driver.flush().inspect(|()| model.settle()))
 }
 
-/// Ends a life by a kill or a power cut.
+/// Ends a life with a kill or a power cut.
 fn end(rig: &mut Rig, driver: BlockDriver) -> Result<(), String> {
     let ending = if rig.prng.chance(1, 2) { Ending::Kill } else { Ending::PowerCut };
     rig.kill(ending);

@@ -1,4 +1,4 @@
-//! One log: what was pushed, what was synced, and what comes back.
+//! One log: the records pushed, the records synced, and the records read back.
 
 use super::Trouble;
 use crate::rig::draw_len;
@@ -14,7 +14,7 @@ pub(crate) struct LogModel {
     records: Vec<Vec<u8>>,
     /// How many of them are in frames that were appended.
     appended: usize,
-    /// How many of them were durable when last known.
+    /// How many of them are known to be durable.
     synced: usize,
     writer: Option<(Arc<dyn LogWriter>, Encoder)>,
     is_finished: bool,
@@ -39,7 +39,7 @@ impl LogModel {
         self.writer.is_some() && !self.is_finished
     }
 
-    /// Pushes some records and appends what is ready; seals and syncs if `sync`.
+    /// Pushes some records and appends what is ready. Also seals and syncs if `sync`.
     pub(crate) fn append(&mut self, prng: &mut Prng, sync: bool) -> Result<(), FilesError> {
         let Some((writer, encoder)) = &mut self.writer else { return Ok(()) };
         for _ in 0..=prng.below(6) {
@@ -55,7 +55,7 @@ impl LogModel {
         if encoder.ready_len_bytes() > 0 {
             match writer.append(encoder.ready()) {
                 Ok(_) => encoder.clear_ready(),
-                // Nothing was appended: what is ready stays so, until there is room.
+                // Nothing was appended. The ready frames stay ready until there is room.
                 Err(error) => return Err(error),
             }
         }
@@ -81,8 +81,8 @@ impl LogModel {
         self.was_power_cut = is_power_cut;
     }
 
-    /// Compares what `reader` gives with what was pushed: a prefix with all that was synced.
-    /// Returns how many records are gone.
+    /// Compares what `reader` returns with the pushed records: a prefix that includes all synced
+    /// ones. Returns how many records are gone.
     pub(crate) fn recover(&mut self, reader: &dyn FileReader) -> Result<usize, Trouble> {
         let got = self.compare(reader)?;
         if got < self.synced {
@@ -94,13 +94,13 @@ impl LogModel {
         self.records.truncate(got);
         self.appended = got;
         if self.was_power_cut {
-            // What was read after a power cut lies on the platter.
+            // Data that was read after a power cut is on the platter.
             self.synced = got;
         }
         Ok(lost)
     }
 
-    /// Compares a log that is being written: all that was appended is readable.
+    /// Compares a log that is being written: everything appended is readable.
     pub(crate) fn compare_live(&self, reader: &dyn FileReader) -> Result<(), Trouble> {
         let got = self.compare(reader)?;
         if got < self.appended {

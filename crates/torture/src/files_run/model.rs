@@ -1,4 +1,4 @@
-//! What the namespace should be: names, the files behind them, application records.
+//! The expected namespace: names, the files behind them, application records.
 
 use super::logs::LogModel;
 use imbrex_files::{AppRecord, FileInfo, FileKind, GroupId};
@@ -14,7 +14,7 @@ pub(crate) enum Content {
     Log(u64),
 }
 
-/// A file, by whatever names.
+/// A file, independent of its names.
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) kind: FileKind,
@@ -23,7 +23,7 @@ pub(crate) struct Inode {
     pub(crate) content: Content,
 }
 
-/// What one commit turns into another.
+/// The state that a commit changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) names: BTreeMap<String, u64>,
@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) app: Vec<Vec<u8>>,
 }
 
-/// A commit in the model's words; additions carry the file they add.
+/// A commit in terms of the model. Additions carry the file that they add.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) remove: Vec<String>,
@@ -42,22 +42,23 @@ pub(crate) struct Change {
     pub(crate) app: Option<AppRecord>,
 }
 
-/// The file layer as it should be.
+/// The expected file layer.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// After all that was acknowledged.
+    /// The state after all acknowledged changes.
     pub(crate) state: State,
-    /// After the change that was on its way when the last life ended, if one was.
+    /// The state after the change that was under way when the last life ended, if there was one.
     pub(crate) perhaps: Option<State>,
-    /// Before changes that were on their way when a process died, and that the next one found in the drive's cache: until
-    /// a change is acknowledged, before which all that was found is flushed, a power cut may take them back.
+    /// The states before changes that were under way when a process died, and that the next process
+    /// found in the drive's cache. Until a change is acknowledged, which flushes everything found,
+    /// a power cut may revert them.
     older: Vec<State>,
     pub(crate) logs: BTreeMap<u64, LogModel>,
     last_id: u64,
 }
 
 impl State {
-    /// The state after `change`; `None` if the rules refuse it.
+    /// The state after `change`. `None` if the rules refuse it.
     pub(crate) fn after(&self, change: &Change, next_id: &mut u64) -> Option<State> {
         let mut state = self.clone();
         for name in &change.remove {
@@ -93,7 +94,7 @@ impl State {
         Some(state)
     }
 
-    /// Why `listing` and `app` are not this state.
+    /// Why `listing` and `app` are not this state, if they are not.
     fn differs(&self, listing: &[FileInfo], app: &[Vec<u8>]) -> Option<String> {
         let expected: Vec<&String> = self.names.keys().collect();
         let got: Vec<&String> = listing.iter().map(|info| &info.name).collect();
@@ -120,13 +121,13 @@ impl State {
 }
 
 impl Model {
-    /// A number that no file and no log has had.
+    /// A number that no file or log has had.
     pub(crate) fn new_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
     }
 
-    /// The state after `change`; `None` if the rules refuse it.
+    /// The state after `change`. `None` if the rules refuse it.
     pub(crate) fn after(&mut self, change: &Change) -> Option<State> {
         self.state.after(change, &mut self.last_id)
     }
@@ -136,13 +137,14 @@ impl Model {
         self.state.inodes.get(self.state.names.get(name)?)
     }
 
-    /// Takes `state` for what an acknowledged change has left.
+    /// Accepts `state` as the result of an acknowledged change.
     pub(crate) fn acknowledge(&mut self, state: State) {
         self.state = state;
         self.older.clear();
     }
 
-    /// Decides by what was found whether the last change took effect; `is_durable` if the power was gone since.
+    /// Decides from what was found whether the last change took effect. `is_durable` if the power
+    /// was cut since.
     pub(crate) fn settle(
         &mut self,
         listing: &[FileInfo],
@@ -168,7 +170,7 @@ impl Model {
         Ok(())
     }
 
-    /// Forgets the writers of logs.
+    /// Drops the writers of logs.
     pub(crate) fn end_life(&mut self, is_power_cut: bool) {
         for log in self.logs.values_mut() {
             log.end_life(is_power_cut);

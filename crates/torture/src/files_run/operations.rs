@@ -10,23 +10,23 @@ use imbrex_files::{
 };
 use std::sync::Arc;
 
-/// A file that is persisted and waits for its commit.
+/// A persisted file that waits for its commit.
 type Waiting = (Box<dyn Persisted>, Inode);
 
-/// A reader, and what it must go on reading whatever becomes of the name.
+/// A reader, and the content it must keep returning whatever happens to the name.
 type Held = (Arc<dyn FileReader>, Arc<Vec<u8>>);
 
-/// What a life holds in its hands besides the store.
+/// The objects that a life holds besides the store.
 pub(crate) struct Life<'a> {
     files: &'a FileLayer,
     /// Readers that outlive the names of their files (F3).
     held: Vec<Held>,
     waiting: Vec<Waiting>,
-    /// Whether the drive is being filled rather than used.
+    /// Whether the life fills the drive instead of using it.
     is_filling: bool,
-    /// How full it is kept then.
+    /// How full it then keeps the drive.
     fill_percent: u64,
-    /// Whether a commit or log failed, so that the layer must be opened anew.
+    /// Whether a commit or a log failed, so that the layer must be opened again.
     is_over: bool,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Lives until the weather or the seed ends it.
+    /// Runs until the weather or the seed ends the life.
     pub(crate) fn live(mut self, rig: &mut Rig, model: &mut Model) -> Result<Ending, String> {
         self.is_filling = rig.prng.chance(1, 2);
         self.fill_percent = 50 + rig.prng.below(60);
@@ -125,14 +125,15 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Commits what waits, with seeded other changes; now and then one that must be refused.
+    /// Commits the waiting files, with seeded other changes. Sometimes makes a commit that must be
+    /// refused.
     fn commit_only(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let space = self.files.space();
         let live_percent = space.live_bytes * 100 / space.capacity_bytes;
         let remove_count = match self.is_filling {
             false => rig.prng.below(5),
             true if live_percent < self.fill_percent => rig.prng.below(2),
-            // A drive that stays full and is overwritten is one that must be cleaned.
+            // A drive that stays full while it is overwritten must be cleaned.
             true => 2 + rig.prng.below(6),
         };
         let mut change = draw_change(rig, model, remove_count);
@@ -175,7 +176,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// A write was refused: for want of space, then space is made; or by the weather.
+    /// A write was refused. For a lack of space, makes space; otherwise the weather did it.
     fn cannot_write(
         &mut self,
         rig: &mut Rig,
@@ -194,7 +195,7 @@ impl<'a> Life<'a> {
         self.is_filling = false;
         self.waiting.clear();
         self.held.clear();
-        // Removing must always work.
+        // A removal must always succeed.
         let mut change = Change::default();
         let keep = rig.prng.below(4) as usize;
         change.remove = model
@@ -223,7 +224,7 @@ impl<'a> Life<'a> {
     }
 
     fn create_log(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
-        // An open log on a zoned drive keeps a zone open for itself.
+        // An open log on a zoned drive keeps a zone open.
         if model.logs.values().filter(|log| log.is_open()).count() >= 3 {
             return Ok(());
         }
@@ -356,14 +357,14 @@ impl<'a> Life<'a> {
         rig.check_files(self.files)?;
         let space = self.files.space();
         let parts_bytes = space.live_bytes + space.dead_bytes + space.free_bytes;
-        // What lives in a zone that was given up counts, and the zone does not.
+        // Live data in a zone that was given up counts, but the zone does not.
         if parts_bytes > space.capacity_bytes && !rig.is_foul() {
             return Err(format!("the parts of the space exceed the whole: {space:?}"));
         }
         Ok(())
     }
 
-    /// At the end of a run in fair weather everything is removed: all space must come back.
+    /// At the end of a run in fair weather everything is removed, and all space must come back.
     pub(crate) fn empty_the_drive(self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let remove: Vec<String> = model.state.names.keys().cloned().collect();
         rig.say(format!("remove all {} files", remove.len()));
@@ -378,7 +379,7 @@ impl<'a> Life<'a> {
         if lost * 4 > space.capacity_bytes {
             return Err(format!("the drive is empty, but {lost} bytes are not free: {space:?}"));
         }
-        // And it can be used again: a third of it, by files that span zones.
+        // The space can be used again: a third of it, by files that span zones.
         for n in 0..8 {
             let name = format!("again{n}");
             let mut buffer = FileBuffer::new(&name, Hints::new(FileKind::Table));

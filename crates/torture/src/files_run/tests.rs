@@ -1,4 +1,4 @@
-//! Wrong answers are told apart from failed reads.
+//! Wrong answers are distinguished from failed reads.
 
 use super::logs::LogModel;
 use super::{Trouble, compare_all, compare_batch};

@@ -1,8 +1,8 @@
-//! The last act: damage that no flush protects from, while nobody looks.
+//! The last act: damage that no flush protects from, done while the drive is closed.
 //!
-//! A bit of a stored file rots, or a block of it cannot be read any more. The drive is opened all the same, and
-//! every file but the one that has the block is right. That one is right or an error, at each opening,
-//! whatever is done beside it; only the bit of a table is the database's own affair (N10).
+//! A bit of a stored file rots, or one of its blocks becomes unreadable. The drive must still open,
+//! and every other file must be right. The damaged file is right or an error, at each opening,
+//! whatever else happens. Only a bit in a table is left to the database (N10).
 
 use super::model::Model;
 use super::names::need_file;
@@ -14,17 +14,17 @@ use imbrex_files::{FileInfo, FileKind, Hints};
 use imbrex_filesystem::{FileSystem, FsError};
 use std::collections::BTreeMap;
 
-/// What was done to which stored file.
+/// The damage, and the stored file that it hit.
 struct Damage {
     store: String,
-    /// Whether a read cannot notice.
+    /// Whether a read cannot notice it.
     is_silent: bool,
 }
 
-/// Draws the damage, does it, and looks at everything.
+/// Draws the damage, does it, and checks everything.
 pub(super) fn run(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<(), String> {
     let mounted = recover(rig, model, ending)?;
-    // What is closed has a length that is written down: a log that is shorter is damaged.
+    // A closed file has a recorded length, so a log that is shorter counts as damaged.
     end_life(rig, Life::new(&mounted.fs), model, Ending::Kill)?;
     drop(mounted);
     rig.reboot(Ending::Kill)?;
@@ -53,7 +53,7 @@ pub(super) fn run(rig: &mut Rig, model: &mut Model, ending: Ending) -> Result<()
     Ok(())
 }
 
-/// The stored files, and whether each holds bytes as they are: no log's frames.
+/// The stored files, and for each whether it holds raw bytes instead of a log's frames.
 fn list(fs: &FileSystem, model: &mut Model) -> Result<Vec<(FileInfo, bool)>, FsError> {
     let mut owners = BTreeMap::new();
     for path in model.file_paths() {
@@ -103,7 +103,7 @@ fn damage_a_store(rig: &mut Rig, stores: &[(FileInfo, bool)]) -> Result<Option<D
     Ok(Some(Damage { store, is_silent: *is_plain }))
 }
 
-/// Every file is what it was, or an error where it has the damaged block.
+/// Checks that every file is unchanged, or an error where it has the damaged block.
 fn compare_all(
     rig: &mut Rig,
     fs: &FileSystem,
@@ -129,7 +129,7 @@ fn compare_all(
     Ok(())
 }
 
-/// Something is done beside the damage: files come and go, and what has to be is cleaned.
+/// Works next to the damage: creates and removes files, and cleans if needed.
 fn work(rig: &mut Rig, fs: &FileSystem) -> Result<(), String> {
     rig.say("work beside the damage".to_string());
     for n in 0..rig.prng.below(6) {

@@ -1,47 +1,48 @@
-//! What a drive may hold after a crash: every state of the names that there was, and of every file what was
-//! written and what of it was promised.
+//! What a drive may hold after a crash: every past state of the names and, for every file, what was
+//! written and what was promised.
 //!
 //! ```text
-//!   states     | 0 | 1 | 2 | 3 | 4 |      names after each change; found is one from `oldest` on (N3)
+//!   states     | 0 | 1 | 2 | 3 | 4 |      names after each change; one from `oldest` on is found
+//!              (N3)
 //!                      oldest    now
 //!   versions   | 0: ......... | 1: ... |  of a file: a rewrite begins another (N2)
-//!   floors     from state s on: at least so much of version v
+//!   floors     from state s on: at least this much of version v
 //! ```
 
 use super::names::{Change, Entry, FileId, Names, Refusal, after};
 use imbrex_filesystem::FsError;
 use std::collections::BTreeMap;
 
-/// How far a file was written: so many bytes of a version.
+/// How far a file was written: a number of bytes of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     version: usize,
     len: usize,
 }
 
-/// What a file was between two rewrites.
+/// The content of a file between two rewrites.
 #[derive(Clone, Debug, Default)]
 struct Version {
     bytes: Vec<u8>,
-    /// How long it was when it began: a rewrite is found whole.
+    /// Its length when it began: a rewrite is found as a whole.
     least_len: usize,
 }
 
 /// One file's history.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileModel {
-    /// Its number, where it is known.
+    /// Its number, if it is known.
     pub(super) unique_id: Option<u64>,
     versions: Vec<Version>,
-    /// From which state of the names on at least so much of it is there.
+    /// From which state of the names on at least how much of it is there.
     floors: Vec<(usize, Place)>,
-    /// What a recovery found, while it may lie in the drive's cache alone.
+    /// What a recovery found, while it may be only in the drive's cache.
     found: Option<Place>,
-    /// The states in which it was given names.
+    /// The states in which it got names.
     named_in: Vec<usize>,
-    /// What it holds in this life is unknown: a request failed in its midst.
+    /// Its content in this life is unknown, because a request failed midway.
     pub(super) is_doubtful: bool,
-    /// A write of it found no room: the file system may say that bytes are lost.
+    /// A write to it found no room, so the file system may report that bytes are lost.
     pub(super) may_be_lost: bool,
 }
 
@@ -51,7 +52,7 @@ impl FileModel {
         FileModel { versions, ..FileModel::default() }
     }
 
-    /// What it holds now.
+    /// Its current content.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.versions.last().expect("a file begins with a version").bytes
     }
@@ -65,7 +66,7 @@ impl FileModel {
         version.bytes.extend_from_slice(data);
     }
 
-    /// Takes back what an append added that was refused.
+    /// Reverts a refused append.
     pub(super) fn cut(&mut self, len: usize) {
         let version = self.versions.last_mut().expect("a file begins with a version");
         version.bytes.truncate(len);
@@ -79,7 +80,7 @@ impl FileModel {
         self.versions.push(Version { bytes, least_len });
     }
 
-    /// Takes back a rewrite that was refused.
+    /// Reverts a refused rewrite.
     pub(super) fn unrewrite(&mut self) {
         self.versions.pop();
     }
@@ -88,7 +89,7 @@ impl FileModel {
         self.floors.push((from_state, self.now()));
     }
 
-    /// Which version `got` is, where the names are those of `state`.
+    /// Which version `got` is, if the names are those of `state`.
     fn recognise(&self, state: usize, got: &[u8]) -> Result<Place, String> {
         let floors = self.floors.iter().filter(|(from_state, _)| *from_state <= state);
         let none = Place { version: 0, len: 0 };
@@ -111,7 +112,7 @@ impl FileModel {
     }
 }
 
-/// What was found at a path; a file with its number and its bytes.
+/// What was found at a path: for a file, its number and its bytes.
 pub(super) type Found = BTreeMap<String, Option<(u64, Vec<u8>)>>;
 
 /// The history so far.
@@ -121,7 +122,7 @@ pub(super) struct Model {
     states: Vec<Names>,
     /// The oldest state that may be found.
     oldest: usize,
-    /// The state that a recovery found, while it may lie in the drive's cache alone.
+    /// The state that a recovery found, while it may be only in the drive's cache.
     found: Option<usize>,
     next_file: FileId,
     next_tag: u64,
@@ -144,13 +145,13 @@ impl Model {
         self.files.get_mut(&file).expect("a file stays while the life lasts")
     }
 
-    /// A number for a file that is to be created.
+    /// A number for a file that is about to be created.
     pub(super) fn new_file(&mut self) -> FileId {
         self.next_file += 1;
         self.next_file - 1
     }
 
-    /// Bytes that nothing before them was like.
+    /// Bytes that differ from all earlier ones.
     pub(super) fn new_bytes(&mut self, len: usize) -> Vec<u8> {
         let tag = self.next_tag;
         self.next_tag += 1;
@@ -161,14 +162,14 @@ impl Model {
         bytes
     }
 
-    /// The paths of all files now.
+    /// The current paths of all files.
     pub(super) fn file_paths(&self) -> Vec<String> {
         let is_file =
             |(path, entry): (&String, &Entry)| (*entry != Entry::Dir).then(|| path.clone());
         self.names().iter().filter_map(is_file).collect()
     }
 
-    /// Changes the names, before the file system is asked to.
+    /// Changes the names, before the same request goes to the file system.
     pub(super) fn change(&mut self, change: &Change) -> Result<(), Refusal> {
         let before = self.names();
         let names = after(before, change)?;
@@ -181,7 +182,7 @@ impl Model {
             Change::Link { path, .. } => names.get(path).copied(),
             Change::Rename { from, to } => {
                 let moved = before.get(from).copied();
-                // N5: what replaces is as long as it was.
+                // N5: the replacing file is as long as it was.
                 if let (true, Some(Entry::File(file))) = (before.contains_key(to), moved) {
                     self.file(file).raise_floor(state);
                 }
@@ -196,7 +197,7 @@ impl Model {
         Ok(())
     }
 
-    /// Takes the last change back: it was refused for want of room.
+    /// Reverts the last change, which was refused for lack of room.
     pub(super) fn take_back(&mut self) {
         self.states.pop();
         let state_count = self.states.len();
@@ -206,13 +207,13 @@ impl Model {
         }
     }
 
-    /// Whether what was told before explains the error: a file whose bytes found no room.
+    /// Whether an earlier refusal explains the error: the file's bytes found no room.
     pub(super) fn excuses(&self, error: &FsError) -> bool {
         let is_lost = matches!(error, FsError::Lost { .. });
         is_lost && self.files.values().any(|file| file.may_be_lost)
     }
 
-    /// Of any file the tail may have found no room.
+    /// The tail of any file may have found no room.
     pub(super) fn any_may_be_lost(&mut self) {
         self.files.values_mut().for_each(|file| file.may_be_lost = true);
     }
@@ -228,7 +229,7 @@ impl Model {
         }
     }
 
-    /// The names were synced, but perhaps for the last `but` changes (N4).
+    /// The names were synced, except perhaps for the last `but` changes (N4).
     pub(super) fn names_synced(&mut self, but: usize) {
         self.found_is_durable();
         self.oldest = self.oldest.max((self.states.len() - 1).saturating_sub(but));
@@ -240,7 +241,7 @@ impl Model {
         self.files.values_mut().for_each(|file| file.raise_floor(0));
     }
 
-    /// What was found is durable with the first sync of whatever (N7).
+    /// The state found becomes durable with the first sync of anything (N7).
     fn found_is_durable(&mut self) {
         let Some(found) = self.found.take() else { return };
         self.oldest = self.oldest.max(found);
@@ -250,11 +251,11 @@ impl Model {
         }
     }
 
-    /// Takes what was found for what there is from now on. It stays if it `is_durable`; else a power cut may
-    /// still lead back.
+    /// Accepts what was found as the state from now on. It is final if `is_durable`; otherwise a
+    /// power cut may still revert it.
     ///
     /// # Errors
-    /// It is nothing that may be found.
+    /// It is no state that may be found.
     pub(super) fn settle(&mut self, found: &Found, is_durable: bool) -> Result<(), String> {
         let (state, places) = self.recognise(found)?;
         self.states.truncate(state + 1);
@@ -271,14 +272,14 @@ impl Model {
         if is_durable {
             self.found_is_durable();
         }
-        // Of a file that went, a power cut may still tell; unless no state that may be found has it.
+        // A power cut may still bring back a removed file, unless no allowed state has it.
         let may_be_found = &self.states[self.oldest..];
         let has = |id: FileId| move |entry: &Entry| *entry == Entry::File(id);
         self.files.retain(|&id, _| may_be_found.iter().any(|names| names.values().any(has(id))));
         Ok(())
     }
 
-    /// The newest state that the names may be of, and what each file is then.
+    /// The newest state to which the names may belong, and the version of each file in it.
     fn recognise(&self, found: &Found) -> Result<(usize, BTreeMap<FileId, Place>), String> {
         let mut reasons = Vec::new();
         for state in (self.oldest..self.states.len()).rev() {
@@ -289,7 +290,7 @@ impl Model {
                 }
             }
         }
-        // Those whose names are the ones that were found tell most.
+        // The states whose names are exactly those found explain most.
         reasons.sort_by_key(|(is_elsewhere, _)| *is_elsewhere);
         reasons.truncate(6);
         let reasons: Vec<String> = reasons.into_iter().map(|(_, reason)| reason).collect();
@@ -299,8 +300,8 @@ impl Model {
         Err(format!("found {paths:?}, of no state from {oldest} to {last}:\n{reasons}"))
     }
 
-    /// What each file is if the names are those of `state`; else why they are not, and whether it is
-    /// for what a path leads to.
+    /// The version of each file if the names are those of `state`. Otherwise the reason why they
+    /// are not, and whether it concerns what a path leads to.
     fn compare(
         &self,
         state: usize,

@@ -1,9 +1,9 @@
-//! Names as they should be: what each change does to them, and when it must be refused. Pure.
+//! The expected names: the effect of each change, and when it must be refused. Pure.
 
 use imbrex_filesystem::FsError;
 use std::collections::BTreeMap;
 
-/// A file of the model; never used again.
+/// A file of the model. Never used again.
 pub(super) type FileId = usize;
 
 /// What a path leads to.
@@ -13,10 +13,10 @@ pub(super) enum Entry {
     File(FileId),
 }
 
-/// Every path but the root's, without the slash in front.
+/// Every path except the root's, without the leading slash.
 pub(super) type Names = BTreeMap<String, Entry>;
 
-/// A change of names, as a database asks for it.
+/// A change of names, as a database requests it.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Create { path: String, file: FileId },
@@ -40,7 +40,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal that an error of the file system is, if it is one.
+    /// The refusal to which an error of the file system corresponds, if to any.
     pub(super) fn of(error: &FsError) -> Option<Refusal> {
         Some(match error {
             FsError::NotFound { .. } => Refusal::NotFound,
@@ -54,7 +54,7 @@ impl Refusal {
     }
 }
 
-/// What is at `path`, the root included.
+/// What `path` leads to, including the root.
 pub(super) fn entry(names: &Names, path: &str) -> Option<Entry> {
     if path.is_empty() { Some(Entry::Dir) } else { names.get(path).copied() }
 }
@@ -63,7 +63,7 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// Why nothing is at `path`.
+/// Why nothing exists at `path`.
 fn missing(names: &Names, path: &str) -> Refusal {
     let mut above = parent(path);
     while entry(names, above).is_none() {
@@ -169,7 +169,7 @@ fn rename(names: &mut Names, from: &str, to: &str) -> Result<(), Refusal> {
             return Err(Refusal::NotEmpty);
         }
         (Entry::Dir, _) if to.starts_with(&format!("{from}/")) => return Err(Refusal::BadPath),
-        // Two names of one file stay as they are, as in POSIX.
+        // A rename between two names of one file changes nothing, as in POSIX.
         (Entry::File(a), Some(Entry::File(b))) if a == b => return Ok(()),
         _ if from == to => return Ok(()),
         _ => {}

@@ -17,29 +17,29 @@ struct Open {
     path: String,
 }
 
-/// What a life holds in its hands besides the drive.
+/// The objects that a life holds besides the drive.
 pub(super) struct Life<'a> {
     pub(super) fs: &'a FileSystem,
     writers: Vec<Open>,
-    /// And where each was read to: databases read most files on and on.
+    /// Where each reader's last read ended: databases read most files sequentially.
     readers: Vec<(Reader, FileId, u64)>,
-    /// Whether the drive is being filled rather than used, and how full it is kept then.
+    /// Whether the life fills the drive instead of using it, and how full it then keeps the drive.
     is_filling: bool,
     fill_percent: u64,
-    /// Something found no room.
+    /// A request found no room.
     pub(super) is_full: bool,
-    /// A request failed, of which nobody knows what it did.
+    /// A request failed, with unknown effect.
     is_over: bool,
     /// The seed ends it.
     is_done: bool,
 }
 
-/// What became of a request that the rules allow.
+/// The outcome of a request that the rules allow.
 enum Fate<T> {
     Done(T),
-    /// There was no room for it, or for what it goes on from.
+    /// There was no room for it, or for the data that it continues.
     NoRoom,
-    /// The weather.
+    /// The weather made it fail.
     Failed,
 }
 
@@ -57,11 +57,11 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Lives until the weather or the seed ends it.
+    /// Runs until the weather or the seed ends the life.
     pub(super) fn live(&mut self, rig: &mut Rig, model: &mut Model) -> Result<Ending, String> {
         self.is_filling = rig.prng.chance(1, 2);
         self.fill_percent = 50 + rig.prng.below(70);
-        // Short lives tell what a process owes that does nothing after it was opened but sync.
+        // Short lives show what a process owes that only syncs after opening.
         let operation_count = match rig.prng.below(6) {
             0 | 1 => rig.prng.below(4),
             _ => rig.prng.below(if self.is_filling { 400 } else { 150 }),
@@ -117,7 +117,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// What became of a request to `file`, or to whatever there is.
+    /// The outcome of a request to `file`, or to any object.
     fn fate<T>(
         &mut self,
         rig: &mut Rig,
@@ -154,7 +154,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Whether a request happened that the weather alone may keep from it.
+    /// Whether the request succeeded. Only the weather may keep it from doing so.
     pub(super) fn is_done<T>(
         &mut self,
         rig: &mut Rig,
@@ -167,7 +167,7 @@ impl<'a> Life<'a> {
         Ok(false)
     }
 
-    /// Changes names; nothing if that was refused, rightly.
+    /// Changes names. Does nothing if that was rightly refused.
     pub(super) fn change<T>(
         &mut self,
         rig: &mut Rig,
@@ -204,7 +204,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// A file that takes a good part of the drive, as what compaction writes.
+    /// A file that takes a large part of the drive, like the output of a compaction.
     fn fill(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let dir = draw_dir(rig);
         let path = join(&dir, &format!("{:02}.sst", rig.prng.below(40)));
@@ -233,7 +233,7 @@ impl<'a> Life<'a> {
         self.create_at(rig, model, path, hints).map(drop)
     }
 
-    /// Creates a file and opens it; the place among the open ones.
+    /// Creates a file and opens it. Returns its index among the open ones.
     fn create_at(
         &mut self,
         rig: &mut Rig,
@@ -252,7 +252,7 @@ impl<'a> Life<'a> {
         Ok(Some(self.writers.len() - 1))
     }
 
-    /// A file that is open for writing, or is opened; its place among those.
+    /// A file that is open for writing, or is opened now. Returns its index among those.
     fn draw_writer(&mut self, rig: &mut Rig, model: &mut Model) -> Result<Option<usize>, String> {
         if !self.writers.is_empty() && rig.prng.chance(3, 4) {
             return Ok(Some(rig.prng.below(self.writers.len() as u64) as usize));
@@ -283,16 +283,16 @@ impl<'a> Life<'a> {
         let near = prng.below(40) as usize;
         match prng.below(10) {
             0 => 4096 * (1 + prng.below(8) as usize),
-            // What still lies in the tree, and a frame that just fills its blocks.
+            // A length that still fits the tree, and one whose frame just fills its blocks.
             1 => 4076 + near,
-            // A log's piece, which is written before anybody syncs it.
+            // A piece of a log, which is written before any sync.
             2 if self.is_filling => (256 << 10) - 20 + near,
             3 => (60 << 10) + draw_len(prng, 8, 19) as usize,
             _ => 1 + draw_len(prng, 2, 16) as usize,
         }
     }
 
-    /// Says whether the bytes were appended.
+    /// Returns whether the bytes were appended.
     fn append_at(
         &mut self,
         rig: &mut Rig,
@@ -320,7 +320,7 @@ impl<'a> Life<'a> {
         self.sync_at(rig, model, index).map(drop)
     }
 
-    /// Says whether the file was synced.
+    /// Returns whether the file was synced.
     fn sync_at(&mut self, rig: &mut Rig, model: &mut Model, at: usize) -> Result<bool, String> {
         let Open { writer, file, path } = &self.writers[at];
         let (file, doing) = (*file, format!("sync {path}"));
@@ -445,7 +445,8 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// What a reader has read ahead is no part of the file any more once that is cut and written on.
+    /// Data that a reader has read ahead is no longer part of the file once it is truncated and
+    /// continued.
     fn truncate_under_reader(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let path = draw_path(rig, model);
         let Some((reader, file)) = self.open_read(model, &path)? else { return Ok(()) };
@@ -464,7 +465,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Threads write a log in any order, each byte once: what is behind a hole waits for it.
+    /// Threads write a log in any order, each byte once: data behind a hole waits for it.
     fn write_pieces(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let Some(index) = self.draw_writer(rig, model)? else { return Ok(()) };
         let Open { writer, file, path } = &self.writers[index];
@@ -489,7 +490,7 @@ impl<'a> Life<'a> {
         if let Fate::Done(()) = self.fate(rig, model, Some(file), &doing, result)? {
             return Ok(());
         }
-        // Nobody fills the hole any more.
+        // Nothing fills the hole any more.
         (model.file(file).is_doubtful, model.file(file).may_be_lost) = (true, true);
         Ok(())
     }
@@ -534,7 +535,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Syncs the file that has just got a name, which may be the last that happens (N4).
+    /// Syncs the file that has just got a name, perhaps as the last operation (N4).
     fn sync_named(&mut self, rig: &mut Rig, model: &mut Model, path: &str) -> Result<(), String> {
         if let Some(at) = self.open_to_write(model, path)? {
             self.sync_at(rig, model, at)?;
@@ -565,7 +566,8 @@ impl<'a> Life<'a> {
         self.change(rig, model, change, |fs| fs.remove_dir(&path)).map(drop)
     }
 
-    /// As databases name their manifest: a short file, synced or not, renamed over the one before.
+    /// As databases name their manifest: a short file, synced or not, renamed over the previous
+    /// one.
     fn replace_current(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let dir = draw_dir(rig);
         if need_dir(model.names(), &dir).is_err() {
@@ -672,7 +674,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// A request failed: what can be read is right, and a sync that succeeds is one (N9).
+    /// A request failed: everything readable is right, and a sync that succeeds is real (N9).
     fn go_on_after_failure(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         for at in 0..self.writers.len() {
             let Open { writer, file, path } = &self.writers[at];
@@ -688,7 +690,7 @@ impl<'a> Life<'a> {
         let synced = self.fs.sync_names();
         rig.say(format!("sync names once more: {}", told(&synced)));
         match synced {
-            // The change that failed may have happened, or not.
+            // The failed change may have happened or not.
             Ok(()) => model.names_synced(1),
             Err(FsError::Poisoned { .. }) => {
                 let hints = Hints::new(FileKind::Log);
@@ -705,7 +707,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Asks for syncs while the process is being killed. One that says that it is done is.
+    /// Requests syncs while the process is being killed. A sync that reports success is real.
     pub(super) fn die_in_a_sync(&mut self, rig: &mut Rig, model: &mut Model) {
         for Open { writer, file, path } in self.writers.iter().take(2) {
             let synced = if model.file(*file).is_doubtful { continue } else { writer.sync() };
@@ -721,7 +723,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Closes everything, whatever that says.
+    /// Closes everything, whatever the result.
     pub(super) fn give_up_handles(&mut self, model: &mut Model) {
         for Open { writer, file, .. } in self.writers.drain(..) {
             model.file(file).may_be_lost |= writer.close().is_err();
@@ -734,7 +736,7 @@ fn told(result: &Result<(), FsError>) -> String {
     result.as_ref().map_or_else(|error| chain(error), |()| "done".to_string())
 }
 
-/// Reads from `at`, or somewhere, and compares; says where it ended.
+/// Reads from `at`, or at random, and compares. Returns where the read ended.
 fn compare(
     rig: &mut Rig,
     model: &mut Model,
@@ -776,7 +778,7 @@ fn draw_dir(rig: &mut Rig) -> String {
     DIRS[rig.prng.below(DIRS.len() as u64) as usize].to_owned()
 }
 
-/// A path: mostly a file's.
+/// A path, mostly that of a file.
 fn draw_path(rig: &mut Rig, model: &Model) -> String {
     let paths = model.file_paths();
     if !paths.is_empty() && rig.prng.chance(2, 3) {

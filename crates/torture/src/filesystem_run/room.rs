@@ -1,4 +1,4 @@
-//! Room: what a full drive gives back.
+//! Room: the space that a full drive frees.
 
 use super::model::Model;
 use super::names::{Change, Entry};
@@ -7,7 +7,7 @@ use crate::rig::{Rig, chain};
 use imbrex_files::{FileKind, Hints};
 use imbrex_filesystem::{FileSystem, FsError};
 
-/// Removes three of four files; then there must be room for a small one (N8).
+/// Removes three of four files. Then there must be room for a small one (N8).
 pub(super) fn make(life: &mut Life<'_>, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
     rig.say("make room".to_string());
     life.give_up_handles(model);
@@ -19,7 +19,7 @@ pub(super) fn make(life: &mut Life<'_>, rig: &mut Rig, model: &mut Model) -> Res
             return Ok(()); // The weather.
         }
     }
-    // Else whoever needs the room sees to it.
+    // Otherwise the caller that needs the room commits the removals.
     if rig.prng.chance(1, 2) {
         let synced = life.fs.sync_names();
         if let Err(error) = &synced
@@ -36,7 +36,7 @@ pub(super) fn make(life: &mut Life<'_>, rig: &mut Rig, model: &mut Model) -> Res
     if rig.is_foul() {
         return Ok(());
     }
-    // Between them a log and a table need a zone each.
+    // A log and a table may each need a zone.
     let (path, file) = ("room".to_owned(), model.new_file());
     if model.names().get(&path) == Some(&Entry::Dir) {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) fn make(life: &mut Life<'_>, rig: &mut Rig, model: &mut Model) -> Res
     life.is_done(rig, "writing where three of four files were", written).map(drop)
 }
 
-/// Everything is removed: nothing stays behind, all space comes back and can be used again.
+/// Removes everything: nothing stays behind, all space comes back and can be used again.
 pub(super) fn empty_the_drive(rig: &mut Rig, fs: &FileSystem) -> Result<(), String> {
     rig.say("remove everything".to_string());
     let fail = |error: FsError| format!("emptying the drive: {}", chain(&error));

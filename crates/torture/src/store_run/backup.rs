@@ -31,7 +31,7 @@ pub(crate) fn compare(rig: &mut Rig, store: &Store, model: &mut Model) -> Result
     copy.check().map_err(|what| Trouble::Wrong(format!("the backup: {what}")))
 }
 
-/// A drive with room enough: without zones, twice as long, and nothing ever goes wrong with it.
+/// A drive with enough room: without zones, twice as long, and without faults.
 fn format(rig: &Rig) -> Result<FileLayer, String> {
     let len = Blocks::new(2 * rig.scenario.geometry().len().get());
     let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });

@@ -1,4 +1,4 @@
-//! An iterator of the store and its twin over a map, walked in step.
+//! An iterator of the store and its twin over a map, moved in step.
 
 use super::model::{Bytes, Map, describe, key_in_words};
 use crate::rig::Rig;
@@ -6,7 +6,7 @@ use imbrex_engine::{EngineError, Iter};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The two, and where the twin stands.
+/// The two, and the position of the twin.
 pub(crate) struct Cursor {
     iter: Iter,
     /// The keys within the bounds, as of the iterator's creation.
@@ -29,7 +29,7 @@ impl From<EngineError> for Trouble {
 }
 
 impl Cursor {
-    /// Twins over `map`, within the bounds that `iter` was made with.
+    /// Twins over `map`, within the bounds of `iter`.
     pub(crate) fn new(
         iter: Iter,
         map: &Map,
@@ -43,14 +43,14 @@ impl Cursor {
         Cursor { iter, map: map.map(|(k, v)| (k.clone(), v.clone())).collect(), at: None }
     }
 
-    /// Makes `count` seeded moves and compares after each.
+    /// Makes `count` seeded moves, and compares after each.
     pub(crate) fn walk(&mut self, rig: &mut Rig, count: u64) -> Result<(), Trouble> {
         let forward = rig.prng.chance(1, 2);
         for _ in 0..count {
             match self.step(rig, forward) {
                 Ok(what) => self.compare(&what)?,
                 Err(error) => {
-                    // A move that fails leaves the iterator nowhere.
+                    // A move that fails leaves the iterator without a position.
                     self.at = None;
                     self.compare("a failure")?;
                     return Err(Trouble::Store(error));

@@ -1,10 +1,10 @@
-//! The last act: damage that no flush protects from, while nobody looks.
+//! The last act: damage that no flush protects from, done while the store is closed.
 //!
-//! - A bit of a table rots, or a run of its blocks cannot be read any more. From then on every answer
+//! - A bit of a table rots, or a run of its blocks becomes unreadable. From then on every answer
 //!   must be right or an error that names the damage, and the check of the whole store must notice.
-//! - A write of a short last life is acknowledged and lands elsewhere. As long as that life lasts
-//!   every answer must be right or an error. What the next opening finds may lack what the write held,
-//!   but whatever it finds was written once, under that key.
+//! - A write of a short last life is acknowledged and lands elsewhere. During that life every
+//!   answer must be right or an error. The next opening may lack the content of that write, but
+//!   everything that it finds was once written, under that key.
 
 use super::model::{Bytes, Model, describe, key_in_words};
 use super::operations::{KEY_COUNT, draw_key, key_of};
@@ -15,7 +15,7 @@ use imbrex_disk_sim::{FaultPlan, Misdirect};
 use imbrex_engine::Options;
 use imbrex_files::{FileInfo, Files, Tier};
 
-/// Draws the damage, does it, and looks at everything.
+/// Draws the damage, does it, and checks everything.
 pub(crate) fn run(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
     match rig.prng.below(3) {
         0 => misdirect_a_write(rig, model),
@@ -47,7 +47,7 @@ fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String
         rig.say(format!("byte {offset} of {} cannot be read any more", table.name));
         rig.disk.damage(BlockRange::new(block, Blocks::new(1)));
     }
-    // A compaction that meets the damage stops the store before anybody has asked for it.
+    // A compaction that meets the damage stops the store before any read has.
     let options = Options { background_work: false, ..draw_options(rig) };
     let Some(store) = open(rig, &options) else { return Ok(()) };
     if let Ok(true) = store.db.check().map(|report| report.is_sound()) {
@@ -56,7 +56,7 @@ fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String
     compare_or_error(rig, &store, model)
 }
 
-/// Writes while one write of the disk lands elsewhere; reads everything before and after a restart.
+/// Writes while one write of the disk lands elsewhere. Reads everything before and after a restart.
 fn misdirect_a_write(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
     let options = draw_options(rig);
     let Some(store) = open(rig, &options) else {
@@ -113,7 +113,7 @@ fn misdirect_a_write(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens a store that may be damaged; `None` if it is refused.
+/// Opens a store that may be damaged. `None` if it is refused.
 fn open(rig: &mut Rig, options: &Options) -> Option<Store> {
     match Store::open(rig, options) {
         Ok(store) => Some(store),
@@ -124,7 +124,8 @@ fn open(rig: &mut Rig, options: &Options) -> Option<Store> {
     }
 }
 
-/// Every key has the value of the model, none where it was deleted, or reading it is an error.
+/// Checks that every key has the value of the model, none if it was deleted, or that reading it is
+/// an error.
 fn compare_or_error(rig: &mut Rig, store: &Store, model: &Model) -> Result<(), String> {
     for (index, map) in model.now.maps.iter().enumerate() {
         for n in 0..KEY_COUNT {

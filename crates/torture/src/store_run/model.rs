@@ -1,4 +1,4 @@
-//! What the store should hold: the state that is durable, and what was acknowledged since.
+//! The expected store: the durable state, and the writes acknowledged since.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl State {
     }
 }
 
-/// A key, short: long ones by their head and length.
+/// A key in short form: long ones by their head and length.
 pub(crate) fn key_in_words(key: &[u8]) -> String {
     match key.len() {
         0..=6 => key.escape_ascii().to_string(),
@@ -72,7 +72,7 @@ pub(crate) fn key_in_words(key: &[u8]) -> String {
     }
 }
 
-/// A value, short: every value begins with the number of the operation that wrote it.
+/// A value in short form: every value begins with the number of the operation that wrote it.
 pub(crate) fn describe(value: Option<&[u8]>) -> String {
     match value {
         None => "nothing".to_string(),
@@ -83,18 +83,18 @@ pub(crate) fn describe(value: Option<&[u8]>) -> String {
     }
 }
 
-/// The store as it should be.
+/// The expected store.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// After all acknowledged writes.
+    /// The state after all acknowledged writes.
     pub(crate) now: State,
-    /// What is durable for certain.
+    /// The state that is certainly durable.
     base: State,
-    /// What came after that, in order; the last may be on its way.
+    /// The writes after that, in order. The last one may be under way.
     tail: Vec<Vec<Change>>,
-    /// A keyspace whose dropping was on its way.
+    /// A keyspace whose drop was under way.
     dropped_perhaps: Option<usize>,
-    /// What each checkpoint holds, and whether it is there for certain.
+    /// The content of each checkpoint, and whether it certainly exists.
     checkpoints: BTreeMap<String, (State, bool)>,
     /// Numbers the values.
     value_count: u64,
@@ -116,7 +116,7 @@ impl Model {
         }
     }
 
-    /// A write was acknowledged.
+    /// Records an acknowledged write.
     pub(crate) fn wrote(&mut self, changes: Vec<Change>, is_synced: bool) {
         self.note(&changes);
         self.now.apply(&changes);
@@ -126,7 +126,7 @@ impl Model {
         }
     }
 
-    /// A write failed: nobody reads before the recovery, which may find it or not.
+    /// Records a failed write. Nothing reads before the recovery, which may find it or not.
     pub(crate) fn wrote_perhaps(&mut self, changes: Vec<Change>) {
         self.note(&changes);
         self.tail.push(changes);
@@ -147,41 +147,42 @@ impl Model {
         values.is_some_and(|values| values.iter().any(|v| **v == *value))
     }
 
-    /// A keyspace was dropped and made anew, durably, as is all that was acknowledged before.
+    /// Records that a keyspace was dropped and created again, durably, like everything acknowledged
+    /// before.
     pub(crate) fn dropped(&mut self, keyspace: usize) {
         self.now.maps[keyspace].clear();
         self.synced();
     }
 
-    /// Dropping a keyspace failed halfway.
+    /// Records that dropping a keyspace failed midway.
     pub(crate) fn dropped_perhaps(&mut self, keyspace: usize) {
         self.dropped_perhaps = Some(keyspace);
     }
 
-    /// A checkpoint is on its way.
+    /// Records that a checkpoint is under way.
     pub(crate) fn checkpoint_perhaps(&mut self, name: &str) {
         self.checkpoints.insert(name.to_owned(), (self.now.clone(), false));
     }
 
-    /// It is there, and durable, as is all that was acknowledged before.
+    /// Records that it exists and is durable, like everything acknowledged before.
     pub(crate) fn checkpointed(&mut self, name: &str) {
         self.checkpoints.insert(name.to_owned(), (self.now.clone(), true));
         self.synced();
     }
 
-    /// A checkpoint is about to be deleted.
+    /// Records that a checkpoint is about to be deleted.
     pub(crate) fn deletes_checkpoint(&mut self, name: &str) {
         if let Some((_, is_certain)) = self.checkpoints.get_mut(name) {
             *is_certain = false;
         }
     }
 
-    /// It is gone.
+    /// Records that it is gone.
     pub(crate) fn deleted_checkpoint(&mut self, name: &str) {
         self.checkpoints.remove(name);
     }
 
-    /// After a recovery that found these checkpoints.
+    /// Applies a recovery that found these checkpoints.
     pub(crate) fn settle_checkpoints(
         &mut self,
         mut found: BTreeMap<String, State>,
@@ -204,19 +205,19 @@ impl Model {
         }
     }
 
-    /// All that was acknowledged is durable.
+    /// Records that everything acknowledged is durable.
     pub(crate) fn synced(&mut self) {
         self.base = self.now.clone();
         self.tail.clear();
     }
 
-    /// After a recovery that found `got`: it must be the base and some prefix of the tail, the
+    /// Applies a recovery that found `got`. It must be the base and some prefix of the tail, or the
     /// whole tail if nothing may be lost. Returns how many writes are gone.
     pub(crate) fn settle(&mut self, got: State, may_lose: bool) -> Result<usize, String> {
         if let Some(keyspace) = self.dropped_perhaps.take() {
             let mut without = self.now.clone();
             without.maps[keyspace].clear();
-            // Where the drop is durable all writes before it are.
+            // If the drop is durable, so are all writes before it.
             if without == got {
                 self.dropped(keyspace);
             }

@@ -11,10 +11,10 @@ use imbrex_files::Files;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many keys there are; few, so that versions pile up.
+/// How many keys there are: few, so that versions accumulate.
 pub(crate) const KEY_COUNT: u64 = 240;
 
-/// What a life mostly does.
+/// The main activity of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Mixed,
@@ -26,14 +26,14 @@ enum Mood {
     Fill,
 }
 
-/// What a life holds in its hands besides the store.
+/// The objects that a life holds besides the store.
 pub(crate) struct Life<'a> {
     store: &'a mut Store,
     mood: Mood,
     snapshots: Vec<(Snapshot, State)>,
     cursors: Vec<Cursor>,
     checkpoint_count: u64,
-    /// Whether a write failed, so that the store must be opened anew.
+    /// Whether a write failed, so that the store must be opened again.
     is_over: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Lives until the weather or the seed ends it.
+    /// Runs until the weather or the seed ends the life.
     pub(crate) fn live(mut self, rig: &mut Rig, model: &mut Model) -> Result<Ending, String> {
         self.mood = match rig.prng.below(8) {
             0..=3 => Mood::Mixed,
@@ -124,7 +124,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// The drive is full: reads must go on, deletes and compaction must bring space back.
+    /// The drive is full: reads must still work, and deletes and compaction must free space.
     fn make_room(
         &mut self,
         rig: &mut Rig,
@@ -142,7 +142,7 @@ impl<'a> Life<'a> {
             let change = Change::DeleteRange { keyspace, start, end };
             rig.say(format!("make room: {}", in_words(std::slice::from_ref(&change))));
             let mut written = write(self.store, std::slice::from_ref(&change), false);
-            // What a checkpoint keeps no delete brings back: then it is the checkpoint that must go.
+            // A delete cannot free the space that a checkpoint keeps. Then the checkpoint must go.
             if matches!(&written, Err(error) if error.is_no_space())
                 && self.drop_checkpoints(rig, model)?
             {
@@ -165,7 +165,7 @@ impl<'a> Life<'a> {
         self.compact(rig, model)
     }
 
-    /// Deletes all checkpoints; false if there was none.
+    /// Deletes all checkpoints. Returns false if there was none.
     fn drop_checkpoints(&self, rig: &mut Rig, model: &mut Model) -> Result<bool, String> {
         let names = self.store.db.checkpoints();
         for name in &names {
@@ -177,7 +177,7 @@ impl<'a> Life<'a> {
         Ok(!names.is_empty())
     }
 
-    /// What holds the space.
+    /// Describes what holds the space.
     fn held_in_words(&self) -> String {
         let mut blocks: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for file in self.store.files.list("") {
@@ -216,7 +216,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Walks an iterator; some are kept and walked on later, when the store has moved on.
+    /// Moves an iterator. Some are kept and moved again later, after the store has changed.
     fn iterate(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
         if !self.cursors.is_empty() && rig.prng.chance(1, 3) {
             let index = rig.prng.below(self.cursors.len() as u64) as usize;
@@ -373,7 +373,7 @@ impl<'a> Life<'a> {
         name: &str,
         model: &mut Model,
     ) -> Result<(), Trouble> {
-        // Checkpoints that are kept keep their tables: not more than two.
+        // Checkpoints that are kept keep their tables: at most two.
         for old in self.store.db.checkpoints().into_iter().skip(1) {
             self.delete_checkpoint(&old, model)?;
         }
@@ -396,7 +396,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Copies the store to a drive of its own and reads it back there.
+    /// Copies the store to another drive and reads it back there.
     fn back_up(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         rig.say("back up".to_string());
         match backup::compare(rig, self.store, model) {
@@ -423,7 +423,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// The last keyspace goes, with all that is in it, and a new one takes its name.
+    /// Drops the last keyspace with all its content, and creates a new one with its name.
     fn drop_keyspace(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let index = self.store.keyspaces.len() - 1;
         let name = super::KEYSPACES[index - 1];
@@ -436,7 +436,7 @@ impl<'a> Life<'a> {
                 self.store.keyspaces[index] = keyspace;
                 model.dropped(index);
                 for (_, state) in &mut self.snapshots {
-                    // What is new was empty at any earlier moment.
+                    // The new keyspace was empty at any earlier moment.
                     state.maps[index].clear();
                 }
                 Ok(())
@@ -469,7 +469,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// A range or prefix as an iterator of Rust, taken from both ends at will.
+    /// Uses a range or prefix as a Rust iterator, from both ends in any order.
     fn scan(&mut self, rig: &mut Rig, model: &Model) -> Result<(), String> {
         let keyspace = draw_keyspace(&mut rig.prng, model);
         let (a, b) = (draw_key(&mut rig.prng), draw_key(&mut rig.prng));
@@ -527,7 +527,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Writes `changes`; a single one goes the short way where there is one.
+/// Writes `changes`. A single one uses the direct call, if there is one.
 pub(crate) fn write(store: &Store, changes: &[Change], sync: bool) -> Result<(), EngineError> {
     let keyspaces = &store.keyspaces;
     let options = WriteOptions { sync };
@@ -604,7 +604,7 @@ fn draw_change(rig: &mut Rig, model: &mut Model, mood: Mood) -> Change {
 }
 
 fn draw_keyspace(prng: &mut Prng, model: &Model) -> usize {
-    // The first gets most, so that it grows deep.
+    // The first keyspace gets most writes, so that it grows deep.
     prng.below(model.now.maps.len() as u64 + 2).saturating_sub(2) as usize
 }
 
@@ -613,7 +613,8 @@ pub(crate) fn draw_key(prng: &mut Prng) -> Bytes {
     key_of(n)
 }
 
-/// Key number `n`: prefixes of each other, long ones, and bytes beyond ASCII among them.
+/// Key number `n`. Some keys are prefixes of each other, some are long, some have bytes beyond
+/// ASCII.
 pub(crate) fn key_of(n: u64) -> Bytes {
     let mut key = format!("k{:03}", n / 3).into_bytes();
     match n % 3 {
