@@ -1,10 +1,10 @@
-//! YCSB against what we did not write: its workloads by `imbrex ycsb` on the system's Redis server, and the
-//! RocksDB and LevelDB (`foreign`), and the original YCSB on our store (`original`).
+//! YCSB against foreign software: its workloads by `imbrex ycsb` on the system's Redis server, RocksDB and
+//! LevelDB (`foreign`), and the original YCSB on an Imbrex store (`original`).
 //!
 //! ```text
 //!   redis-server on a unix socket   <--  imbrex ycsb load, run    six workloads, closed and open loop
-//!                                   <--  redis-cli                what was loaded is what YCSB loads
-//!                    killed in the middle of a run: the figures so far, and an error
+//!                                   <--  redis-cli                the loaded records are YCSB's
+//!                    killed during a run: imbrex prints the figures so far, and an error
 //! ```
 
 pub(crate) mod compare;
@@ -22,7 +22,7 @@ use std::process::{Child, Command, Stdio};
 const NEEDS: [Need; 2] =
     [("/usr/bin/redis-server", "redis-server"), ("/usr/bin/redis-cli", "redis-tools")];
 
-/// What YCSB's six workloads ask for.
+/// The properties of YCSB's six workloads.
 const WORKLOADS: [(&str, &[&str]); 6] = [
     ("a", &["readproportion=0.5", "updateproportion=0.5", "requestdistribution=zipfian"]),
     ("b", &["readproportion=0.95", "updateproportion=0.05", "requestdistribution=zipfian"]),
@@ -52,20 +52,20 @@ const WORKLOADS: [(&str, &[&str]); 6] = [
 
 const RECORD_COUNT: u64 = 2_000;
 
-/// Runs everything; `may_skip` decides whether missing packages end the run.
+/// Runs all tests; `may_skip` decides whether missing packages end the run.
 pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     on_redis(root, may_skip)?;
     foreign::run(root, may_skip)?;
     original::run(root, may_skip)
 }
 
-/// Every workload by `imbrex` on a server.
+/// Runs every workload by `imbrex` on a server.
 fn on_redis(root: &Path, may_skip: bool) -> Result<()> {
     if !packages::provide(&NEEDS, "YCSB on a Redis server was not tested", may_skip)? {
         return Ok(());
     }
     cargo::build(root)?;
-    // A socket's path is short, and a clone may lie deep.
+    // The path of a socket must be short, and the clone's directory may be deep.
     let dir = tempfile::tempdir().context("cannot make a directory for a server")?;
     let imbrex = root.join("target/release/imbrex");
     for (name, properties) in WORKLOADS {
@@ -76,7 +76,7 @@ fn on_redis(root: &Path, may_skip: bool) -> Result<()> {
     stand.killed().context("a server that goes away")
 }
 
-/// A Redis server that keeps nothing; ended when dropped.
+/// A Redis server without persistence; dropping it ends the server.
 struct Server {
     child: Child,
     socket: PathBuf,
@@ -87,7 +87,7 @@ impl Server {
         Server::on_port(dir, 0)
     }
 
-    /// One that also listens at a port of this machine, for clients that know no sockets of files; 0 for none.
+    /// Starts a server that also listens at a local port, for clients without Unix sockets; 0 for none.
     fn on_port(dir: &Path, port: u16) -> Result<Server> {
         let socket = dir.join("redis.sock");
         let _ = std::fs::remove_file(&socket);
@@ -168,7 +168,7 @@ impl Stand {
         Ok(())
     }
 
-    /// What was measured before the server went away is told.
+    /// The figures measured before the server's end are printed.
     fn killed(mut self) -> Result<()> {
         said(&mut self.ycsb("load", &[], &[]))?;
         let mut run = self.ycsb("run", &["operationcount=0", "status.interval=1"], &["-s"]);
@@ -180,7 +180,7 @@ impl Stand {
             .context("cannot start imbrex")?;
         let stderr = running.stderr.take().context("its errors are a pipe")?;
         let mut lines = BufReader::new(stderr).lines();
-        // The second status line: a second of operations is done.
+        // After the second status line a second of operations is done.
         for _ in 0..2 {
             lines.next().context("it ended early")?.context("cannot read what imbrex says")?;
         }

@@ -1,14 +1,14 @@
-//! What the files hold: bytes that tell whose they are, so that foreign ones are known.
+//! The content of test files: bytes that identify their file and position, so that foreign bytes are recognized.
 //!
 //! ```text
-//!   sector of 512 bytes:   file's number | sector, version | numbers that follow from these
+//!   sector of 512 bytes:   file's number | sector, version | numbers derived from these
 //! ```
 //!
 //! Invariants
-//!   C1  Bytes below the acknowledged length are those of the newest acknowledged version, or of one
-//!       written after it, and a block is of one version.
-//!   C2  Bytes above it are as C1 from the start of their block up to some byte, and zeros from there on:
-//!       what a file system may leave of an append that nobody has synced.
+//!   C1  Bytes below the acknowledged length are those of the newest acknowledged version, or of a later one,
+//!       and a block has one version.
+//!   C2  Bytes above that length follow C1 from the start of their block up to some byte, and are zeros from
+//!       there on: a file system may leave that of an append without a sync.
 
 use crate::random::mixed;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::fmt;
 
 const SECTOR_LEN: usize = 512;
 
-/// A file's number; none is given twice.
+/// The number of a file, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId(pub(super) u64);
 
@@ -26,31 +26,30 @@ impl fmt::Display for FileId {
     }
 }
 
-/// What a file may hold.
+/// The content that a file may have.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     id: FileId,
-    /// The file system's: what it writes whole.
+    /// The block of the file system, which it writes as a whole.
     block_len: usize,
-    /// Acknowledged.
+    /// The acknowledged length.
     durable_len: u64,
-    /// Ever written.
+    /// The length ever written.
     pub(super) len: u64,
-    /// Of the blocks that were overwritten: the newest version that is durable, and all that were
-    /// written since. Others have version 1.
+    /// For each overwritten block, the newest durable version and all later ones. Other blocks have version 1.
     versions: BTreeMap<u64, Vec<u32>>,
     next_version: u32,
-    /// Zeros were found in it that nobody had written: it can neither be appended to nor synced.
+    /// Whether zeros were found that were never written. Such a file is neither appended to nor synced.
     pub(super) has_holes: bool,
 }
 
-/// What was found of a file.
+/// The state of a file that was found.
 pub(super) struct Fit {
-    /// As it is now: all of it durable.
+    /// The file as it is now, all of it durable.
     pub(super) content: Content,
-    /// Bytes behind the first that the file system left as zeros, or never wrote.
+    /// Bytes after the first one that the file system left as zeros, or never wrote.
     pub(super) zeros: u64,
-    /// Bytes that were written and not synced, and are not there.
+    /// Bytes that were written without a sync and are missing.
     pub(super) lost: u64,
 }
 
@@ -67,19 +66,19 @@ impl Content {
         }
     }
 
-    /// The bytes to append next; from now on they may be there.
+    /// The bytes to append next, which may be found from now on.
     pub(super) fn append(&mut self, len: usize) -> Vec<u8> {
         let bytes = bytes_of(self.id, self.len, 1, len);
         self.len += len as u64;
         bytes
     }
 
-    /// How many whole blocks there are to overwrite.
+    /// The number of whole blocks, which can be overwritten.
     pub(super) fn block_count(&self) -> u64 {
         self.len / self.block_len as u64
     }
 
-    /// New bytes for a block, and where they go; from now on they may be there.
+    /// New bytes for a block and their offset; they may be found from now on.
     pub(super) fn overwrite(&mut self, block: u64) -> (u64, Vec<u8>) {
         let version = self.next_version;
         self.next_version += 1;
@@ -88,7 +87,7 @@ impl Content {
         (at, bytes_of(self.id, at, version, self.block_len))
     }
 
-    /// All of it is durable.
+    /// Records that all of it is durable.
     pub(super) fn synced(&mut self) {
         if self.has_holes {
             return;
@@ -99,13 +98,13 @@ impl Content {
         }
     }
 
-    /// What is not acknowledged.
+    /// The number of bytes that are not acknowledged.
     pub(super) fn unsynced_len(&self) -> u64 {
         let newer: usize = self.versions.values().map(|versions| versions.len() - 1).sum();
         self.len - self.durable_len + (newer * self.block_len) as u64
     }
 
-    /// Judges `bytes`, all that a file holds.
+    /// Judges `bytes`, the whole content of a file.
     pub(super) fn fit(&self, bytes: &[u8]) -> Result<Fit, String> {
         let got = bytes.len() as u64;
         if got > self.len || got < self.durable_len {
@@ -134,7 +133,7 @@ impl Content {
         Ok(Fit { content, zeros, lost })
     }
 
-    /// The version that a block has, and how many of its bytes are as they were written.
+    /// The version of a block, and the number of its bytes that are as written.
     fn fit_block(&self, block: u64, at: u64, found: &[u8]) -> Result<(u32, usize), String> {
         let needed = self.durable_len.saturating_sub(at).min(found.len() as u64) as usize;
         let original = [1];
@@ -162,7 +161,7 @@ impl Content {
     }
 }
 
-/// What the sector of `block` that byte `at` is in holds, in words.
+/// Describes the sector of `block` that contains byte `at`.
 fn told(block: &[u8], at: usize) -> String {
     let sector = block.chunks(SECTOR_LEN).nth(at / SECTOR_LEN).unwrap_or_default();
     if sector.iter().all(|byte| *byte == 0) {
@@ -247,7 +246,7 @@ mod tests {
         tail[6000..].fill(0);
         let fit = content.fit(&tail).unwrap();
         assert_eq!((fit.content.durable_len, fit.zeros), (6000, 8000));
-        // A hole before what came later.
+        // A hole before later bytes.
         let mut hole = bytes.clone();
         hole[8192..12_288].fill(0);
         assert_eq!(content.fit(&hole).unwrap().zeros, 14_000 - 8192);
@@ -274,7 +273,7 @@ mod tests {
         assert!(content.fit(&old).is_err(), "older than what was synced");
         let found = content.fit(&bytes).unwrap().content;
         assert_eq!(found.versions[&1], [4]);
-        // Two versions in one block are torn.
+        // Two versions in one block mean a torn write.
         bytes[6000..].copy_from_slice(&bytes_of(FileId(7), 6000, 3, 2192));
         assert!(content.fit(&bytes).is_err());
     }

@@ -1,4 +1,4 @@
-//! One life of the program: how it ends, and what it said.
+//! One life of the program: its planned end, and its outcome.
 
 use crate::random::Random;
 use anyhow::{Context, Result};
@@ -8,16 +8,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// How a life shall end.
+/// The planned end of a life.
 #[derive(Clone, Debug)]
 pub(super) enum Death {
-    /// Killed after so many batches, 0 while it opens the database; with the drive's cache or not.
+    /// Killed after this many batches, 0 while it opens the database; with or without the loss of the drive's cache.
     Killed { after_batches: u64, has_cache: bool },
-    /// The power goes at this device event.
+    /// The power fails at this device event.
     Cut { after_events: u64, seed: u64, cache_bytes: u64 },
-    /// Nothing happens to it.
+    /// The program ends by itself.
     Closed { batches: u64 },
-    /// It judges what is there and closes.
+    /// The program only judges the database and closes it.
     AtOnce,
 }
 
@@ -38,7 +38,7 @@ impl Death {
         }
     }
 
-    /// What it is called in a list.
+    /// The name in a list.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Death::Killed { has_cache: false, .. } => "killed",
@@ -48,7 +48,7 @@ impl Death {
         }
     }
 
-    /// The drive's address: with its cache, and the power cut that it shall meet.
+    /// The drive's address, with its cache and the planned power cut.
     fn uri(&self, drive: &Path, layout: &str) -> String {
         let uri = format!("imbrex://{}?layout={layout}", drive.display());
         match self {
@@ -60,7 +60,7 @@ impl Death {
         }
     }
 
-    /// How many batches it does if nothing ends it.
+    /// The number of batches without an earlier end.
     fn batches(&self) -> u64 {
         match self {
             Death::Killed { .. } => u64::MAX,
@@ -71,21 +71,21 @@ impl Death {
     }
 }
 
-/// What became of a life.
+/// The outcome of a life.
 pub(super) struct End {
-    /// Why it did not end as it should.
+    /// Why it did not end as planned.
     pub(super) failure: Option<String>,
-    /// Its last lines.
+    /// Its last lines of output.
     pub(super) said: String,
-    /// It closed the database, and the drive.
+    /// Whether it closed the database and the drive.
     pub(super) is_closed: bool,
-    /// It ended because the drive was full: while it opened the database, unless `verified` says otherwise.
+    /// Whether it ended because the drive was full: while it opened the database if `verified` is `None`.
     pub(super) is_full: bool,
-    /// How many batches it found, if it came to that.
+    /// The number of batches found, if it judged the database.
     pub(super) verified: Option<u64>,
 }
 
-/// A life that is to come.
+/// A planned life.
 pub(super) struct Life<'a> {
     pub(super) root: &'a Path,
     pub(super) dir: &'a Path,
@@ -96,8 +96,8 @@ pub(super) struct Life<'a> {
     pub(super) death: Death,
 }
 
-/// Whether a database that failed did so for want of space, by what it said: then no thread of it met damage,
-/// and one that is only read failed for nothing, as reading takes no space.
+/// Whether a database failed for lack of space, by its messages. Then no thread may report damage. A life that only
+/// reads needs no space, so it never counts.
 fn is_full(said: &str) -> bool {
     let only_reads = said.lines().any(|line| line.starts_with("too full to open, and only read: "));
     let is_hidden =
@@ -126,7 +126,7 @@ impl Life<'_> {
         let (mut said, mut verified) = (Vec::new(), None);
         for line in BufReader::new(stdout).split(b'\n') {
             let line = line.context("reading what it says")?;
-            // A damaged value need not be text.
+            // A damaged value may not be text.
             let line = String::from_utf8_lossy(&line).into_owned();
             if self.is_due(&line) {
                 child.kill().context("cannot kill it")?;
@@ -151,7 +151,7 @@ impl Life<'_> {
         Ok(End { failure, said, is_closed, is_full, verified })
     }
 
-    /// Whether a line says that it is time to die.
+    /// Whether the line is the signal to kill the program.
     fn is_due(&self, line: &str) -> bool {
         let Death::Killed { after_batches, .. } = self.death else { return false };
         match line.strip_prefix("at ").map(str::parse::<u64>) {
@@ -161,12 +161,11 @@ impl Life<'_> {
     }
 
     fn judge(&self, status: ExitStatus, said: &str) -> Option<String> {
-        // What the file layer says of a drive whose power is gone, and of itself afterwards.
+        // Messages of the file layer about a drive without power, and about itself afterwards.
         let signs = ["the disk has no power", "refused: a", "what is durable is unknown"];
         let is_cut = signs.iter().any(|sign| said.contains(sign));
-        // Debian's RocksDB has its assertions on, and some of them say that no write ever fails; and it
-        // crashes in the destructor of an iterator that could not read. What makes it do so without a
-        // power cut shows where none is.
+        // Debian's RocksDB is built with assertions, some of which claim that no write ever fails. It also crashes in
+        // the destructor of an iterator that could not read. Crashes with another cause show in lives without a cut.
         let is_its_own = match status.signal() {
             Some(6) => said.contains("stress_program: ./"),
             Some(11) => said.contains("librocksdb.so") && !said.contains("libimbrex"),
@@ -190,7 +189,7 @@ impl Life<'_> {
 mod tests {
     use super::*;
 
-    /// One thread of four met the end of the drive and another a damaged block: that was a full drive.
+    /// One of four threads found the drive full and another a damaged block; the life counted as a full drive.
     #[test]
     fn damage_is_no_want_of_space() {
         let full =

@@ -1,24 +1,24 @@
-//! The two runners side by side: `imbrex ycsb` and the original, YCSB's own six property files, our store
-//! and a Redis server. Prints Markdown.
+//! Comparison of the two runners, `imbrex ycsb` and the original YCSB, with YCSB's six property files, on an
+//! Imbrex store and a Redis server. Prints Markdown.
 //!
 //! ```text
 //!   round      store      workload     runner, the first one changes from round to round
-//!   1 .. n  x  2 or 3  x  A .. F    x  imbrex, java     closed loop: operations a second, processor time
+//!   1 .. n  x  2 or 3  x  A .. F    x  imbrex, java     closed loop: operations per second, processor time
 //!                                                       open loop:   intended latencies, one series for both
-//!              none                                     closed loop: what the runner itself costs
+//!              none                                     closed loop: the cost of the runner itself
 //! ```
 //!
-//! Our store lies in an image, of which the system's memory holds all; on a device (`--device`) it lies past that
-//! memory and is longer than its own cache, so that most reads are the drive's, as on a disk.
+//! The Imbrex store is in an image that fits the system's page cache. On a device (`--device`) it bypasses the page
+//! cache and is longer than its own cache, so most reads reach the drive, as on a disk.
 //!
-//! Our store lies in the runner's process, so a closed loop counts the runner as much as the store. What it costs is
-//! measured on no store and taken off, in processor time, which other work on the machine disturbs least: of the
-//! last three quarters of a run, so that the start of a Java machine is in neither.
+//! The store runs in the runner's process, so a closed loop measures both. The cost of the runner is measured
+//! without a store and subtracted, in processor time, which other work on the machine disturbs least. It counts the
+//! last three quarters of a run, which exclude the start of the Java virtual machine.
 //!
-//! Every run starts from the same content: a copy of a drive that was loaded once, or a device or a server loaded anew.
-//! Ratios are of two runs of one round; the noise is what the rounds of one runner differ by.
+//! Every run starts from the same content: a copy of a loaded drive, or a device or a server loaded again. A ratio
+//! compares two runs of one round. The noise is the difference between the rounds of one runner.
 //!
-//! Not here: YCSB's files and its Redis binding, which are taken from an unpacked release of it.
+//! Not here: YCSB's files and its Redis binding, which come from an unpacked release.
 
 use super::Server;
 use super::original::Original;
@@ -31,35 +31,35 @@ use nix::sys::time::TimeValLike;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How the runners are compared.
+/// The arguments of the comparison.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// An unpacked release of YCSB 0.17.0: its workloads/ and redis-binding/lib/ are used
+    /// Directory of an unpacked release of YCSB 0.17.0, with workloads/ and redis-binding/lib/
     #[arg(long, value_name = "DIR")]
     ycsb: PathBuf,
-    /// How often each run is done
+    /// Number of rounds
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long a run is meant to be
+    /// Intended length of a run, in seconds
     #[arg(long, default_value_t = 8)]
     seconds: u64,
-    /// The second of a run from which both machines count as warm
+    /// Second of a run from which both runners count as warm
     #[arg(long, default_value_t = 3, value_name = "SECOND")]
     warm: u64,
-    /// The port of this machine that a Redis server may use
+    /// Local port for the Redis server
     #[arg(long, default_value_t = 16_379)]
     port: u16,
-    /// Which of YCSB's workloads
+    /// YCSB's workloads to run
     #[arg(long, default_value = "abcdef", value_name = "LETTERS")]
     workloads: String,
-    /// Only the latencies of open loops
+    /// Measure only the latencies of open loops
     #[arg(long)]
     only_open: bool,
-    /// Only this store: imbrex, imbrex-device or redis
+    /// Measure only this store: imbrex, imbrex-device or redis
     #[arg(long)]
     only: Option<String>,
-    /// Our store on this block device of 2 GiB or more too, such as a loop device with direct I/O: all that it holds
-    /// is lost
+    /// Also measure an Imbrex store on this block device of at least 2 GiB, such as a loop device with direct I/O; its
+    /// content is lost
     #[arg(long, value_name = "DEV")]
     device: Option<PathBuf>,
 }
@@ -69,16 +69,16 @@ const THREADS: &str = "4";
 /// A store to compare the runners on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Store {
-    /// Ours, in an image.
+    /// An Imbrex store in an image.
     Imbrex,
-    /// Ours, on a block device.
+    /// An Imbrex store on a block device.
     Device,
     Redis,
-    /// None: every operation succeeds at once.
+    /// No store: every operation succeeds at once.
     Basic,
 }
 
-/// A workload: the operation whose latencies are told, and the rate of its open loop on either store.
+/// A workload: the operation whose latencies are printed, and the rate of its open loop on each store.
 struct Workload {
     letter: char,
     operation: &'static str,
@@ -94,20 +94,20 @@ const WORKLOADS: [Workload; 6] = [
     workload('b', "READ", 1000),
     workload('c', "READ", 1000),
     workload('d', "READ", 1000),
-    // A scan of 50 records is 51 requests of a Redis server.
+    // A scan of 50 records takes 51 requests to a Redis server.
     workload('e', "SCAN", 100),
     workload('f', "READ", 1000),
 ];
 
-/// The intended latencies that are told: percentiles of a whole run, and those of a status line's second,
-/// the median of the seconds from `--warm` on.
+/// The printed intended latencies: percentiles of a whole run, and percentiles of the second of a status line, as the
+/// median of the seconds from `--warm` on.
 const PERCENTILES: [&str; 3] = ["50", "95", "99"];
 const SETTLED: [&str; 2] = ["90", "99"];
 
-/// An open loop lasts so much longer: what a cold machine does to its first arrivals is to be a small part.
+/// The factor by which an open loop is longer, so that the first arrivals on a cold machine have little weight.
 const OPEN_LOOP_FACTOR: u64 = 2;
 
-/// That part of a closed loop's operations does not count for the processor's time: Java compiles meanwhile.
+/// The first part of a closed loop, whose processor time does not count because Java compiles meanwhile.
 const FIRST_PART: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,31 +116,31 @@ enum Runner {
     Java,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Clone, Debug, Default)]
 struct Figures {
     /// As printed.
     ops_per_s: f64,
-    /// The median of its seconds from `--warm` on: without start and warm-up.
+    /// The median of its seconds from `--warm` on, without start and warm-up.
     settled_ops_per_s: f64,
-    /// What an operation of the closed loop took of the processor, but for the first quarter.
+    /// Processor time per operation of the closed loop, without its first quarter.
     cpu_us_per_op: f64,
-    /// Intended, of the open loop: [`PERCENTILES`], then [`SETTLED`].
+    /// The intended latencies of the open loop: [`PERCENTILES`], then [`SETTLED`].
     percentiles_us: Vec<f64>,
-    /// Whether arrivals were started in time.
+    /// Whether the schedule was kept.
     is_kept: bool,
 }
 
-/// Where it all happens.
+/// The directories, programs and addresses of the comparison.
 struct Ground<'a> {
     args: &'a CompareArgs,
     original: Original,
     dir: PathBuf,
-    /// A drive that is loaded, to copy.
+    /// A loaded drive to copy.
     loaded: PathBuf,
 }
 
-/// Compares the runners and prints what came out.
+/// Compares the runners and prints the result.
 pub(crate) fn run(root: &Path, args: &CompareArgs) -> Result<()> {
     let file = args.ycsb.join("workloads/workloada");
     ensure!(file.is_file(), "no {}: --ycsb names an unpacked release of YCSB", file.display());
@@ -166,19 +166,19 @@ pub(crate) fn run(root: &Path, args: &CompareArgs) -> Result<()> {
     Ok(())
 }
 
-/// All rounds of a workload: those of `imbrex`, and those of the original.
+/// All rounds of a workload, of `imbrex` and of the original.
 struct Row<'a> {
     workload: &'a Workload,
     operation_count: u64,
     rust: Vec<Figures>,
     java: Vec<Figures>,
-    /// On no store, of `imbrex` and of the original.
+    /// The cost without a store, of `imbrex` and of the original.
     rust_alone: Vec<Figures>,
     java_alone: Vec<Figures>,
 }
 
 impl Row<'_> {
-    /// The processor's time for one operation in each round, without what the runner costs on no store.
+    /// The processor time of one operation in each round, without the cost of the runner.
     fn store_us_per_op(on: &[Figures], alone: &[Figures]) -> Vec<f64> {
         on.iter().zip(alone).map(|(on, alone)| on.cpu_us_per_op - alone.cpu_us_per_op).collect()
     }
@@ -269,14 +269,14 @@ impl Ground<'_> {
         Ok(row)
     }
 
-    /// As many operations as `imbrex` does in the time of a run, for both.
+    /// The number of operations for both runners: as many as `imbrex` does in the time of a run.
     fn count_for_closed(&self, store: Store, workload: &Workload) -> Result<u64> {
         let (probe, _) = self.one(store, workload, Runner::Imbrex, &["operationcount=4000"])?;
         let rate = figure_of(&probe, "[OVERALL], Throughput(ops/sec), ")?;
         Ok((rate * self.args.seconds as f64) as u64 / 1000 * 1000 + 1000)
     }
 
-    /// A closed loop, after one of a quarter of the operations, whose processor time is taken off.
+    /// Runs a closed loop, after one with a quarter of the operations, whose processor time is subtracted.
     fn closed(
         &self,
         store: Store,
@@ -300,7 +300,7 @@ impl Ground<'_> {
         })
     }
 
-    /// A closed loop, unless only open ones are asked for, and an open one.
+    /// Runs a closed loop, unless only open loops are asked for, and an open loop.
     fn figures(
         &self,
         store: Store,
@@ -343,7 +343,7 @@ impl Ground<'_> {
         Ok(Figures { percentiles_us, is_kept: is_kept(&open)?, ..closed })
     }
 
-    /// One run from the same content as ever; all that it said, and what it took of the processor in us.
+    /// One run from the same initial content; returns its output and its processor time in us.
     fn one(
         &self,
         store: Store,
@@ -411,7 +411,7 @@ impl Ground<'_> {
         let before_us = children_cpu_us()?;
         let told = said(with(&mut command, &all));
         let cpu_us = children_cpu_us()? - before_us;
-        // Waited for only now, so that its time is not in that.
+        // The server is waited for only now, so that its processor time is not included.
         drop(server);
         let told = told?;
         for bad in ["ERROR", "FAILED", "Exception"] {
@@ -421,7 +421,7 @@ impl Ground<'_> {
     }
 }
 
-/// What all children that ended took of the processor, in us.
+/// The processor time of all ended children, in us.
 fn children_cpu_us() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot ask for processor times")?;
     let times = [usage.user_time(), usage.system_time()];
@@ -435,7 +435,7 @@ fn with<'a>(command: &'a mut Command, properties: &[String]) -> &'a mut Command 
     command
 }
 
-/// Whether a runner says that it kept its schedule; each says the one or the other.
+/// Whether a runner reports that it kept its schedule; each runner reports one or the other.
 fn is_kept(told: &str) -> Result<bool> {
     let verdict = told.lines().find_map(|line| line.strip_prefix("schedule "));
     let verdict = verdict.with_context(|| format!("no word of the schedule in:\n{told}"))?;
@@ -449,7 +449,8 @@ fn figure_of(told: &str, start: &str) -> Result<f64> {
     value.with_context(|| format!("no {start:?} in:\n{told}"))
 }
 
-/// What `of` reads in the status lines from second `warm` on, without the last line, whose second is not whole.
+/// The values that `of` finds in the status lines from second `warm` on, without the last line, whose second is
+/// incomplete.
 fn of_seconds(told: &str, warm: u64, of: impl Fn(&str) -> Option<f64>) -> Vec<f64> {
     let mut values: Vec<(u64, f64)> = told
         .lines()
@@ -466,14 +467,14 @@ fn median(values: &[f64]) -> f64 {
     Spread::of(values).median
 }
 
-/// How far a value of one runner lies from its median, as a part of it, at most.
+/// The largest relative distance of a runner's value from its median.
 fn spread(values: &[f64]) -> f64 {
     let middle = median(values).max(f64::MIN_POSITIVE);
     values.iter().map(|value| (value / middle - 1.0).abs()).fold(0.0, f64::max)
 }
 
-/// The two runners' medians, the ratio within rounds with its least and greatest, the noise of both, and
-/// whether the ratio differs from 1 by more.
+/// The medians of the two runners, the ratio within rounds with its minimum and maximum, the noise of both, and
+/// whether the ratio differs from 1 by more than the noise.
 fn compared(rust: &[f64], java: &[f64]) -> String {
     if rust.iter().chain(java).any(|value| *value == 0.0) {
         return "- | - | a run had no such second | - | -".to_owned();
@@ -491,7 +492,7 @@ fn compared(rust: &[f64], java: &[f64]) -> String {
     )
 }
 
-/// A figure with the digits that say something.
+/// A figure with its significant digits.
 fn written(value: f64) -> String {
     format!("{value:.*}", usize::from(value.abs() < 100.0))
 }

@@ -1,13 +1,13 @@
-//! The original YCSB, as it was published, on our store: `adapters/ycsb` built and tested, and what one
-//! runner loads read by the other.
+//! The original YCSB on an Imbrex store: builds and tests `adapters/ycsb`, and lets each runner read the records that
+//! the other has loaded.
 //!
 //! ```text
 //!   mvn verify, with a store       imbrex.ycsb.* by themselves
 //!   java loads, imbrex verifies    one form of records
 //!   imbrex loads, java verifies
-//!   one file, both runners         as many arrivals, no sooner than they are due
-//!   no drive, a drive in use       said in words
-//!   java killed (-9)               imbrex finds all that was acknowledged
+//!   one file, both runners         equal numbers of arrivals, none before its time
+//!   no drive, a drive in use       an error message
+//!   java killed (-9)               imbrex finds all acknowledged records
 //! ```
 
 use crate::cargo;
@@ -22,7 +22,7 @@ const NEEDS: [Need; 2] = [("/usr/bin/mvn", "maven"), ("/usr/bin/javac", "default
 
 const SKIPPED: &str = "the original YCSB on our store was not tested";
 
-/// What Maven says when it is not our code that is wrong, but something that it could not get.
+/// Maven's messages about a failed download, as opposed to a failed build.
 const NOT_GOT: [&str; 5] = [
     "Could not transfer artifact",
     "Could not find artifact",
@@ -33,14 +33,14 @@ const NOT_GOT: [&str; 5] = [
 
 const RECORD_COUNT: u64 = 2_000;
 
-/// YCSB and both of our parts, built.
+/// The built parts: YCSB, the adapter and the library.
 pub(super) struct Original {
     pub(super) imbrex: PathBuf,
     library: PathBuf,
     adapter: PathBuf,
 }
 
-/// Builds all and runs every story; `may_skip` decides whether what is missing ends the run.
+/// Builds everything and runs every test; `may_skip` decides whether missing software ends the run.
 pub(super) fn run(root: &Path, may_skip: bool) -> Result<()> {
     let dir = tempfile::tempdir().context("cannot make a directory for drives")?;
     let Some(original) = Original::build(root, may_skip)? else { return Ok(()) };
@@ -55,7 +55,7 @@ pub(super) fn run(root: &Path, may_skip: bool) -> Result<()> {
 }
 
 impl Original {
-    /// Builds our parts; `None`, and says so, where packages are missing and `may_skip`.
+    /// Builds the adapter and the library. Returns `None` after a message if packages are missing and `may_skip`.
     pub(super) fn build(root: &Path, may_skip: bool) -> Result<Option<Original>> {
         if !packages::provide(&NEEDS, SKIPPED, may_skip)? {
             return Ok(None);
@@ -69,8 +69,8 @@ impl Original {
         }))
     }
 
-    /// Builds the adapter and runs its own tests, those of stores on `drive`; false, and says so, where
-    /// Maven could not get what it needs and `may_skip`.
+    /// Builds the adapter and runs its tests, with stores on `drive`. Returns false after a message if a download of
+    /// Maven failed and `may_skip`.
     pub(super) fn verified(&self, drive: &Path, may_skip: bool) -> Result<bool> {
         let mut maven = Command::new("mvn");
         maven.args(["-B", "-q", "verify"]).current_dir(&self.adapter).stdin(Stdio::null());
@@ -102,7 +102,7 @@ impl Original {
         Ok(path.to_owned())
     }
 
-    /// YCSB's own client with our classes and those in `more`, a path as Java has them.
+    /// YCSB's client with the adapter's classes and those in `more`, a Java class path.
     pub(super) fn java(&self, more: &str) -> Command {
         let target = self.adapter.join("target");
         let mut java = Command::new("java");
@@ -115,7 +115,7 @@ impl Original {
         java
     }
 
-    /// The same on the store of `drive`.
+    /// YCSB's client on the store of `drive`.
     pub(super) fn java_on(&self, drive: &Path) -> Command {
         let mut java = self.java("");
         java.args(["-db", "imbrex.ycsb.ImbrexDb", "-p"]);
@@ -130,7 +130,7 @@ impl Original {
         imbrex
     }
 
-    /// `imbrex` reads every one of `count` records and verifies it.
+    /// Lets `imbrex` read and verify each of `count` records.
     fn rust_verifies(&self, drive: &Path, count: u64, more: &[&str]) -> Result<()> {
         let all = reads_all(count);
         let told = said(with(&mut self.rust_on(drive, "run"), &all).args(more))?;
@@ -144,7 +144,7 @@ impl Original {
         let told = said(with(self.java_on(&drive).args(["-load", "-threads", "8"]), &load))?;
         ensure!(told.contains(&format!("[INSERT], Return=OK, {RECORD_COUNT}\n")), "{told}");
         self.rust_verifies(&drive, RECORD_COUNT, &[])?;
-        // Single fields, inserts and scans by Java, then the other way round.
+        // Java writes single fields, inserts and scans; then imbrex does.
         let mix = [
             "operationcount=4000",
             "readproportion=0.3",
@@ -206,7 +206,7 @@ impl Original {
             span_ms.push(figure(told, "[OVERALL], RunTime(ms), ").context("no RunTime")?);
         }
         ensure!(!rust.contains("warning"), "{rust}");
-        // No sooner than the arrivals; how much later hangs on the machine.
+        // No operation starts before its arrival; the delay depends on the machine.
         let is_series = span_ms.iter().all(|&ms| ms > 1300);
         ensure!(is_series, "1500 arrivals at 1000/s: {span_ms:?} ms\n{java}\n{rust}");
         println!("  one property file, 1500 arrivals: {span_ms:?} ms");
@@ -226,7 +226,7 @@ impl Original {
         Ok(())
     }
 
-    /// With `imbrex.sync` what YCSB's status lines have counted is there afterwards.
+    /// With `imbrex.sync` every operation counted in YCSB's status lines survives a kill.
     fn killed(&self, path: &Path) -> Result<()> {
         let drive = self.drive(path)?;
         let load = [
@@ -249,7 +249,7 @@ impl Original {
             rest.split(' ').next()?.parse::<u64>().ok()
         });
         let acknowledged = counts.filter(|count| *count > 0).nth(1);
-        // While it is at work nobody else may open the drive.
+        // While it runs, no other process may open the drive.
         let work = ["workload=site.ycsb.workloads.CoreWorkload", "operationcount=1"];
         let second = said(with(self.java_on(&drive).arg("-t"), &work));
         child.kill().context("cannot end java")?;
@@ -271,7 +271,7 @@ fn with<'a>(command: &'a mut Command, properties: &[impl AsRef<str>]) -> &'a mut
     command
 }
 
-/// What reads each of `count` records once and verifies it.
+/// The properties of a run that reads and verifies each of `count` records once.
 fn reads_all(count: u64) -> [String; 6] {
     [
         format!("recordcount={count}"),
