@@ -3,9 +3,8 @@
 //
 //   threads_program DB THREADS COUNT [KILL_AFTER_MS]   each thread puts COUNT keys, some synced:
 //                                                      "synced THREAD N"
-//   threads_program DB THREADS verify N...             checks that of each thread's writes the
-//   first N
-//                                                      exist, and of the rest a prefix; and that
+//   threads_program DB THREADS verify N...             of each thread's writes the first N exist, and
+//                                                      of the rest a prefix; also checks that
 //                                                      LiveBackup's copy opens
 //
 // The first record after each opening ends with a whole block of the log. HyperLevelDB then leaves

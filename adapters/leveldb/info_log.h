@@ -1,8 +1,7 @@
 // LevelDB's info log, written to the drive and parsed on the way, because it is where LevelDB
 // reports levels.
 //
-//   "Level-0 table #N: started"           table N is a flush: level 0 to 2, decided after it is
-//   written
+//   "Level-0 table #N: started"           table N is a flush: level 0 to 2, decided after it is written
 //   "Compacting a@L + b@L+1 files"         from here on this thread creates tables of level L+1
 //   "Compacted ..."                       up to here
 //

@@ -2,15 +2,11 @@
 // back, and may be killed meanwhile. `cargo xtask adapters` runs it on a drive.
 //
 //   load_program DB COUNT [KILL_AFTER_MS]   puts COUNT keys, some synced: "synced N"
-//   load_program DB verify SYNCED            checks that every write up to SYNCED exists, and of
-//   the rest a prefix
+//   load_program DB verify SYNCED            checks that every write up to SYNCED exists, and of the rest a prefix
 //   load_program DB long COUNT               compacts COUNT values of 1 MiB to one table: "level N"
-//   load_program DB crowded                  fills the drive's catalog with directories, and opens,
-//   compacts,
-//                                            empties and destroys a database there: "opened,
-//                                            emptied and destroyed"
-//   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made
-//   N tables"
+//   load_program DB crowded                  fills the drive's catalog with directories, and opens, compacts,
+//                                            empties and destroys a database there: "opened, emptied and destroyed"
+//   load_program DB reuse COUNT              with `reuse_logs` and keys that fill a MANIFEST: "made N tables"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,8 +1,7 @@
 // A program without any knowledge of drives: it loads pairs of 1 KB into a LevelDB or HyperLevelDB
 // database, every key once in random order. `cargo xtask databases` runs it on a drive.
 //
-//   pairs_program DB FIRST COUNT TABLE_LEN_BYTES BLOCK_LEN_BYTES     puts the pairs from number
-//   FIRST on
+//   pairs_program DB FIRST COUNT TABLE_LEN_BYTES BLOCK_LEN_BYTES     puts the pairs from number FIRST on
 //
 // HyperLevelDB chooses the length of its tables itself.
 

@@ -2,12 +2,9 @@
 // and checks what it finds. `cargo xtask adapters` runs it on a drive, where the death of a process
 // is a power cut.
 //
-//   crash_program DB SEED OPS KILL_AFTER_MS     prints "synced N" once write N is acknowledged as
-//   synced
-//   crash_program DB SEED verify SYNCED          checks for a prefix of the writes, at least up to
-//   SYNCED
-//   crash_program DB SEED mark TEXT              writes TEXT and more behind it, all synced, and
-//   dies
+//   crash_program DB SEED OPS KILL_AFTER_MS     prints "synced N" once write N is acknowledged as synced
+//   crash_program DB SEED verify SYNCED          checks for a prefix of the writes, at least up to SYNCED
+//   crash_program DB SEED mark TEXT              writes TEXT and more behind it, all synced, and dies
 //
 // Write I changes some keys, and the key "at", in one batch. SEED and I determine each write.
 

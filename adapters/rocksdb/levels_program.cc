@@ -1,11 +1,9 @@
 // A program without any knowledge of drives: it makes tables whose level a drive may record
 // wrongly. `cargo xtask adapters` runs it and compares its output with the drive.
 //
-//   levels_program DB long      compacts to one table that is longer than a piece of a file: "level
-//   N"
+//   levels_program DB long      compacts to one table that is longer than a piece of a file: "level N"
 //   levels_program DB shared    moves a table while a checkpoint's MANIFEST is copied: "level N"
-//   levels_program DB back      moves a table, and back to the level with which it was placed:
-//   "level N"
+//   levels_program DB back      moves a table, and back to the level with which it was placed: "level N"
 
 #include <cstdio>
 #include <cstdlib>

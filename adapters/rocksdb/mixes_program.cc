@@ -2,10 +2,8 @@
 // key once in random order. It then reads and overwrites them as YCSB's scrambled Zipfian chooses.
 // `cargo xtask databases mixes` runs it on a drive.
 //
-//   mixes_program DB OPTIONS load COUNT                           puts COUNT pairs into a new
-//   database
-//   mixes_program DB OPTIONS mix COUNT OPERATIONS PERCENT SEED    runs OPERATIONS operations,
-//   PERCENT of them reads
+//   mixes_program DB OPTIONS load COUNT                           puts COUNT pairs into a new database
+//   mixes_program DB OPTIONS mix COUNT OPERATIONS PERCENT SEED    runs OPERATIONS operations, PERCENT of them reads
 //
 // OPTIONS are RocksDB's own, as a string. A read that does not find its pair ends the program.
 

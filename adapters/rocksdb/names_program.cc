@@ -9,13 +9,10 @@
 // These commands know their drive, by the URI in IMBREX_URI:
 //
 //   names_program DB again    opens a database, then the drive a second time, and closes that;
-//   writes to the database,
-//                             syncs nothing and ends: "written"
-//   names_program DB crowded  fills the drive's catalog with directories, and opens, compacts,
-//   empties and destroys a
-//                             database there: "opened, emptied and destroyed"
-//   names_program FILE lost   writes a file to a drive that has lost its power when it is closed:
-//   "written"
+//                             writes to the database, syncs nothing and ends: "written"
+//   names_program DB crowded  fills the drive's catalog with directories, and opens, compacts, empties and
+//                             destroys a database there: "opened, emptied and destroyed"
+//   names_program FILE lost   writes a file to a drive that has lost its power when it is closed: "written"
 
 #include <algorithm>
 #include <cstdio>

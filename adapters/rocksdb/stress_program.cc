@@ -2,8 +2,7 @@
 // they wrote and keep it busy, until the process is killed or the database fails. The next run
 // checks what is there. `cargo xtask stress` runs it on a drive.
 //
-//   stress_program DB DIR SEED BATCHES     runs BATCHES batches over all threads, then closes the
-//   database
+//   stress_program DB DIR SEED BATCHES     runs BATCHES batches over all threads, then closes the database
 //
 // DIR, on the host, holds what is expected. A file "whole" in it says that the last run closed the
 // database without a failure. The options follow from SEED and from how much is there. Prints "at

@@ -1,8 +1,7 @@
 //! A drive of this machine: a Linux block device, host-managed or conventional, as a [`Disk`](imbrex_disk::Disk).
 //!
 //! ```text
-//!   HostDisk     ZoneTable      refuses what breaks the rule, with the same messages as an
-//!   emulated drive
+//!   HostDisk     ZoneTable      refuses what breaks the rule, as an emulated drive does
 //!      |         |
 //!      |         | filled from the drive's own report: on opening, and after a failed request
 //!      v         |

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   change -> tree (in memory) -> pending ----> one commit: record, tables to add, stores to remove
-//!                                   ^ next caller's       ^ every caller that waits for an earlier
-//!                                   change
+//!                                   ^ next caller's       ^ every caller that waits for an earlier change
 //! ```
 //!
 //! Invariants

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   seeds.txt     every seed that once failed, first
-//!     first seed    then endless draws: draw i is seed `first + i` of a scenario, run or swept
+//!   first seed    then endless draws: draw i is seed `first + i` of a scenario, run or swept
 //!
 //!   scenario a    drawn ........ swept . drawn ........ swept .      each by its weight,
 //!   scenario b    drawn .... swept . drawn .... swept .              spread evenly

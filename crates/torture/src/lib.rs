@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   seed --> operations ----> store -> files -> disk-sim      the real system
-//!         |        |              ^ jobs, in a seeded order
-//!         |        +---------> model (BTreeMap)                the expected state
+//!        |        |              ^ jobs, in a seeded order
+//!        |        +---------> model (BTreeMap)                the expected state
 //!        +--> weather: power cuts, I/O errors, lost and torn writes
 //! ```
 //!

@@ -1,11 +1,9 @@
 //! Overlapping tracks: a backing on which a write destroys data on the tracks that overlap its own.
 //!
 //! ```text
-//!     write:  1. mark what is lost   2. store the blocks   3. mark the blocks valid   4. drop the
-//!     lost blocks
+//!     write:  1. mark what is lost   2. store the blocks   3. mark the blocks valid   4. drop the lost
 //!                                  ^ killed here: the lost data is lost, the write did not happen
-//!                                                       ^ killed here: destroyed blocks stay
-//!                                                       destroyed
+//!                                                       ^ killed here: destroyed blocks stay so
 //! ```
 //!
 //! This layer lies below the write cache. Destruction therefore happens when a write reaches the

@@ -1,8 +1,7 @@
 //! Host syncs: one at a time, and none after one that failed.
 //!
 //! ```text
-//!     flush, write through:   lock --> failed before? refuse --> the host syncs --> failed?
-//!     remember --> unlock
+//!     flush, write through:   lock --> failed before? refuse --> the host syncs --> failed? remember --> unlock
 //! ```
 //!
 //! A host that cannot write back its cached data reports that once per open file, to the first

@@ -1,12 +1,9 @@
 //! What a power cut leaves of the pending operations.
 //!
 //! ```text
-//!   each alone      | w1 whole | w2 gone  | w3 torn | w4 whole | w5 gone |     a drive that
-//!   reorders freely
-//!   oldest first    | w1 whole | w2 whole | w3 torn | w4 gone  | w5 gone |     a drive that keeps
-//!   the order
-//!   lowest first    the same in the order of their addresses                   one sweep of the
-//!   arm
+//!   each alone      | w1 whole | w2 gone  | w3 torn | w4 whole | w5 gone |     a drive that reorders freely
+//!   oldest first    | w1 whole | w2 whole | w3 torn | w4 gone  | w5 gone |     a drive that keeps the order
+//!   lowest first    the same in the order of their addresses                   one sweep of the arm
 //! ```
 //!
 //! Each cut draws one of the three. Within a sequential zone the survivors form a prefix in every

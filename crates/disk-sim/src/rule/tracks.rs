@@ -10,8 +10,7 @@
 //!     bottom 0       top 1          bottom 2       top 3          interlaced
 //!     vvvvvvvvvvvv   vvvvvvvvvv     vvvvvvvvvvvv   vvvvvvvvvv
 //!                                      ^ write of one block
-//!     vvvvvvvvvvvv   xxxxxxxxxx     vvvWvvvvvvvv   xxxxxxxxxx     a write to a top track spares
-//!                    all
+//!     vvvvvvvvvvvv   xxxxxxxxxx     vvvWvvvvvvvv   xxxxxxxxxx     a write to a top track spares all
 //! ```
 //!
 //! A block is *blank* (never written, or discarded since: it reads as zeros), *valid*, or

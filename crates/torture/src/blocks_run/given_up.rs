@@ -5,8 +5,7 @@
 //!   superblocks      costs nothing       costs nothing
 //!   a checkpoint     costs nothing       costs nothing
 //!   data             costs nothing       the valid data in it
-//!   the journal      costs nothing       the write buffer's content, or the device; after a flush
-//!   nothing
+//!   the journal      costs nothing       the write buffer's content, or the device; after a flush nothing
 //! ```
 //!
 //! Each block is right or an error, and the cost is no higher than the table says. The life in

@@ -2,8 +2,7 @@
 //! written and what was promised.
 //!
 //! ```text
-//!   states     | 0 | 1 | 2 | 3 | 4 |      names after each change; one from `oldest` on is found
-//!              (N3)
+//!   states     | 0 | 1 | 2 | 3 | 4 |      names after each change; one from `oldest` on is found (N3)
 //!                      oldest    now
 //!   versions   | 0: ......... | 1: ... |  of a file: a rewrite begins another (N2)
 //!   floors     from state s on: at least this much of version v
