@@ -1,5 +1,5 @@
-//! A catalog that fills up, as torture found it: tables and logs went on being begun until their
-//! commits were refused, and then so was the commit of the recovery.
+//! A catalog that fills up. Torture found that tables and logs were begun until their commits were
+//! refused, and then the commit of the recovery was refused as well.
 
 use super::stage::{assert_sound, conventional, put, remove, verify};
 use crate::{AppRecord, Commit, CommitKind, FileLayer, Files, FilesError};
@@ -13,14 +13,15 @@ fn append_as(files: &dyn Files, kind: CommitKind, len_bytes: usize) -> Result<()
     files.commit(Commit { app, kind, ..Commit::default() })
 }
 
-/// Commits until not even a record without a byte is taken.
+/// Commits until not even an empty record is accepted.
 fn fill_up(files: &FileLayer, kind: CommitKind) {
     for len_bytes in [2000, 100, 10, 1, 0] {
         while append_as(files, kind, len_bytes).is_ok() {}
     }
 }
 
-/// Whoever asks before it begins something new is told in time: what is under way still commits.
+/// A caller that asks before it begins something new learns in time that the catalog is crowded:
+/// work in progress still commits.
 #[test]
 fn space_runs_out_before_commits_are_refused() {
     let stage = conventional(3072, 0);
@@ -42,8 +43,8 @@ fn space_runs_out_before_commits_are_refused() {
     assert!(!is_full(), "room in the catalog is room again");
 }
 
-/// A catalog that ordinary commits have filled to the last byte takes what brings space back, a
-/// recovery goes on where that ends too, and at each step the drive can be opened again.
+/// A catalog that ordinary commits have filled to the last byte accepts commits that bring space
+/// back, and a recovery continues where those end. At each step the drive can be reopened.
 #[test]
 fn a_catalog_filled_to_the_last_byte_is_opened_again() {
     let stage = conventional(3072, 64);
@@ -61,7 +62,7 @@ fn a_catalog_filled_to_the_last_byte_is_opened_again() {
         files = stage.open().unwrap();
         assert_eq!(files.space().catalog, full, "{kind:?}");
         verify(&files, "a", "a").unwrap();
-        // L2: what does not make it longer goes on, however full it is.
+        // L2: a commit that does not lengthen the catalog succeeds, however full it is.
         let level = vec![("a".to_owned(), 2 + turn as u8)];
         files.commit(Commit { level, ..Commit::default() }).unwrap();
         let same: usize = files.app_records().iter().map(Vec::len).sum();
@@ -76,8 +77,8 @@ fn a_catalog_filled_to_the_last_byte_is_opened_again() {
     assert_sound(&files);
 }
 
-/// A log takes a run after the other until the catalog is full; the append that finds no room for one
-/// more changes nothing, and the log goes on once there is some.
+/// A log takes one run after another until the catalog is full. The append that finds no room for
+/// another run changes nothing, and the log continues once there is room.
 #[test]
 fn a_log_waits_for_room_in_the_catalog() {
     let stage = conventional(3072, 64);
@@ -95,9 +96,9 @@ fn a_log_waits_for_room_in_the_catalog() {
     assert_sound(&files);
 }
 
-/// A checkpoint repeats a name with each link, which nobody counted: many links to a file with a long
-/// name outgrew the region, and from the next checkpoint on the store took nothing, not even removals
-/// (L1, L2).
+/// A checkpoint repeats a name with each link, and the repetitions were not counted. Many links to
+/// a file with a long name outgrew the region, and from the next checkpoint on the store accepted
+/// nothing, not even removals (L1, L2).
 #[test]
 fn many_links_with_long_names_leave_the_catalog_room() {
     let long = |tag: &str| format!("{tag:x<1024}");
@@ -117,7 +118,7 @@ fn many_links_with_long_names_leave_the_catalog_room() {
         assert!(count >= at_least, "{count} links");
         let full = files.space().catalog;
         assert!(matches!(link(&files, count), Err(FilesError::NoSpace { .. })));
-        // The first change after an open writes a checkpoint of all of it.
+        // The first change after an open writes a checkpoint of everything.
         drop(files);
         files = stage.open().unwrap();
         assert_eq!(files.space().catalog, full);

@@ -1,8 +1,8 @@
-//! The plug is pulled at every device event of a story, and again while it recovers.
+//! The power is cut at every device event of a story, and again while it recovers.
 //!
-//! What must hold afterwards: the namespace is the one of the last acknowledged change, or that of
-//! the change on its way (F1); every file reads back (F2); a log holds what was synced; the check
-//! finds nothing; and the drive can be written again.
+//! Afterwards these must hold. The namespace is that of the last acknowledged change, or of the
+//! change in progress (F1). Every file reads back (F2). A log holds everything that was synced. The
+//! check finds nothing. The drive can be written again.
 
 use super::stage::{
     Stage, Zones, assert_sound, content, conventional, interlaced, member, put, put_upkeep, remove,
@@ -28,12 +28,12 @@ enum Op {
     Clean,
 }
 
-/// What must be on the drive.
+/// The content that the drive must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Model {
-    /// Name -> (content's tag, blocks, level).
+    /// Name -> (tag of the content, blocks, level).
     tables: BTreeMap<String, (String, u64, u8)>,
-    /// Name -> blocks synced.
+    /// Name -> synced blocks.
     logs: BTreeMap<String, u64>,
     app: Vec<String>,
 }
@@ -48,7 +48,7 @@ const STORY: &[Op] = &[
     Op::Swap { remove: &["a", "w1"], add: ("c", 40, 1), app: "edit" },
     Op::Append("w2", 2),
     Op::Rename("b", "d"),
-    // More than a region's log holds: the catalog moves to the other region, and back.
+    // More than the log of a region holds: the catalog moves to the other region, and back.
     Op::Apps(34),
     Op::ReplaceApp("all"),
     Op::Put(&[("e", 64, 3), ("f", 50, 3)]),
@@ -58,7 +58,7 @@ const STORY: &[Op] = &[
     Op::Apps(3),
 ];
 
-/// Sets that die in parts, holes that are split, filled and coalesce, logs between them.
+/// Sets that die in parts; holes that are split, filled and coalesce; logs in between.
 const BANDS: &[Op] = &[
     Op::Log("w1"),
     Op::Append("w1", 3),
@@ -92,7 +92,8 @@ const HALF_DEAD: &[Op] = &[
 ];
 
 impl Model {
-    /// The states that the drive may be in while `op` is on its way, the last being after it.
+    /// The states that the drive may have while `op` is in progress; the last is the state after
+    /// it.
     fn after(&self, op: &Op) -> Vec<Model> {
         let mut next = self.clone();
         match op {
@@ -131,7 +132,7 @@ impl Model {
         vec![next]
     }
 
-    /// Compares with a drive; logs are checked apart, because they may be longer.
+    /// Compares with a drive. Logs are checked separately, because they may be longer.
     fn matches(&self, files: &FileLayer) -> bool {
         let tables: BTreeMap<String, (u64, u8)> = files
             .list("")
@@ -165,13 +166,13 @@ fn log_holds(files: &FileLayer, name: &str, synced_blocks: u64) -> bool {
     match reader.read_at(0, len_bytes, &mut scratch) {
         Ok(got) => got == content(name, len_bytes),
         Err(FilesError::PastEnd { .. }) => false,
-        // The end of what was not synced.
+        // The end of data that were not synced.
         Err(error) if error.is_unreadable() => false,
         Err(error) => panic!("{name}: {error}"),
     }
 }
 
-/// Plays the story; returns what the drive may hold after the first failure.
+/// Plays the story. Returns the states that the drive may have after the first failure.
 fn play(stage: &Stage, files: &FileLayer, story: &[Op]) -> (Vec<Model>, Result<(), FilesError>) {
     let mut logs: BTreeMap<&str, Arc<dyn LogWriter>> = BTreeMap::new();
     let mut model = Model::default();
@@ -245,7 +246,7 @@ fn start(stage: &Stage, placement: &str) -> FileLayer {
     files
 }
 
-/// The device events of the whole story on such a stage.
+/// The number of device events of the whole story on such a stage.
 fn event_count(make: &dyn Fn() -> Stage, placement: &str, story: &[Op]) -> u64 {
     let stage = make();
     let files = start(&stage, placement);
@@ -269,7 +270,7 @@ fn cut_story(make: &dyn Fn() -> Stage, placement: &str, story: &[Op]) {
 
 fn cut_story_every(step: usize, make: &dyn Fn() -> Stage, placement: &str, story: &[Op]) {
     for cut in (0..event_count(make, placement, story)).step_by(step) {
-        // At every other event what is being written cannot be read afterwards.
+        // At every other event the data being written are unreadable afterwards.
         let stage = if (cut / step as u64).is_multiple_of(2) {
             make()
         } else {
@@ -282,7 +283,7 @@ fn cut_story_every(step: usize, make: &dyn Fn() -> Stage, placement: &str, story
         stage.world.drop_jobs();
         stage.power_cycle(cut);
         let files = recovered(&stage, &states, cut);
-        // The first change after an open writes a checkpoint: cut that too, at its every event.
+        // The first change after an open writes a checkpoint, whose every event is cut as well.
         let again = cut % 7;
         stage.disk.set_faults(FaultPlan { power_cut_after: Some(again), ..FaultPlan::default() });
         let was_put = put(&files, "late", 3, 1).is_ok();
@@ -357,8 +358,8 @@ fn while_half_dead_sets_are_moved() {
     cut_story(&|| shingled(840, 4, 1, 512), "dynamic-bands", HALF_DEAD);
 }
 
-/// Tables of two levels that fill both tiers, die, and are followed by others under what lives on
-/// top of them; logs between them.
+/// Tables of two levels fill both tiers, die, and are followed by others under live data; logs in
+/// between.
 const TRACKS: &[Op] = &[
     Op::Log("w1"),
     Op::Append("w1", 3),
@@ -380,7 +381,7 @@ const TRACKS: &[Op] = &[
     Op::Swap { remove: &["c", "i"], add: ("o", 15, 2), app: "last" },
 ];
 
-/// Cuts the story at every `step`th event; what is on top must have been moved for it.
+/// Cuts the story at every `step`th event. The data on top must have been moved for it.
 fn cut_tracks(step: usize, placement: &str) {
     let make = || interlaced(830, 5, 4, 512);
     let stage = make();
@@ -392,7 +393,8 @@ fn cut_tracks(step: usize, placement: &str) {
     cut_story_every(step, &make, placement, TRACKS);
 }
 
-// Both are rewritten as the tiers that are, one by one: what differs is where tables go.
+// Both placements rewrite like the tiers with single rewrites; they differ only in the choice of
+// tracks.
 #[test]
 fn on_tracks_in_sequence() {
     cut_tracks(7, "track-sequential");
@@ -431,7 +433,7 @@ fn cut_formatting(make: &dyn Fn() -> Stage, placement: &str) {
         stage.power_cycle(cut);
         match stage.open() {
             Ok(files) if formatted => assert!(files.list("").is_empty()),
-            // Before the catalog was erased the old file is there; after it, nothing is.
+            // Before the catalog was erased the old file is there; after that nothing is.
             Ok(files) => assert!(files.list("").is_empty() || verify(&files, "old", "old").is_ok()),
             Err(FilesError::NotFormatted { .. }) if !formatted => {}
             Err(error) => panic!("cut at event {cut}: {error}"),
@@ -440,7 +442,7 @@ fn cut_formatting(make: &dyn Fn() -> Stage, placement: &str) {
     }
 }
 
-/// Zones, all of them sequential.
+/// A rule in which all zones are sequential.
 fn sequential_rule() -> Rule {
     Rule::AtPointer(ZoneSpec {
         zone_len: Blocks::new(64),
@@ -452,8 +454,8 @@ fn sequential_rule() -> Rule {
     })
 }
 
-/// The first commit after an opening writes a checkpoint: its header and the last block of its body were torn where
-/// sectors are shorter than blocks, and the drive was taken for a damaged one.
+/// The first commit after an open writes a checkpoint. Where sectors are shorter than blocks, its
+/// header and the last block of its body were torn, and the drive was taken for a damaged one.
 #[test]
 fn a_torn_checkpoint_is_none() {
     for (rule, placement) in [(Rule::Anywhere, "first-fit"), (sequential_rule(), "zone-per-level")]
@@ -462,7 +464,7 @@ fn a_torn_checkpoint_is_none() {
     }
 }
 
-/// The same where what was being written cannot be read: the header, also while it is cleared, the body, a record.
+/// The same with unreadable blocks: the header, also while it is cleared, the body, and a record.
 #[test]
 fn a_broken_checkpoint_is_none() {
     let shingles = ShingleSpec { track_len: Blocks::new(8), overlap_tracks: 2 };
@@ -488,7 +490,7 @@ fn cut_checkpoints(make: &dyn Fn() -> Stage, placement: &str, seed_count: u64) {
         for seed in 0..seed_count {
             let stage = make();
             let files = stage.format_small(placement).unwrap();
-            // A body of some blocks.
+            // A body of several blocks.
             let name = |index: u64| format!("{index}{}", "x".repeat(300));
             for index in 0..20 + seed {
                 put(&files, &name(index), 1, 1).unwrap();
@@ -539,8 +541,8 @@ fn a_failed_flush_poisons_and_a_reopen_heals() {
     assert_sound(&files);
 }
 
-/// What a failed write left unwritten was free before its turn was over: who was placed there at once
-/// lost the place in the order of writes, and a write of theirs could reach what was valid (U3).
+/// The blocks of a failed write were free before its turn was over. A file placed there at once
+/// lost its position in the order of writes, and one of its writes could reach valid data (U3).
 #[test]
 fn a_failed_write_ends_its_turns_before_its_blocks_are_free() {
     for sticky in [false, true] {
@@ -576,8 +578,9 @@ fn a_failed_write_fails_one_persist_only() {
     assert_sound(&files);
 }
 
-/// Files had taken all but what cleaning needs, a bit of it in each zone. The copies of a cleaning that
-/// broke off lay dead among files that lived, and nothing was left to clean with ever again.
+/// Files had taken everything except the reserve of cleaning, of which a part was left in each
+/// zone. The copies of an interrupted cleaning were dead blocks among live files, and cleaning
+/// never had room again.
 #[test]
 fn a_cleaning_that_breaks_off_on_a_full_drive_can_be_done_again() {
     let zones = Zones { count: 9, len: 64, conventional: 1, active_limit: None };

@@ -1,4 +1,5 @@
-//! Bits that flip in the catalog, other geometries, other contents: named, never guessed around.
+//! Flipped bits in the catalog, other geometries, other contents: the error names them, and nothing
+//! is guessed.
 
 use super::stage::{
     Stage, Zones, assert_sound, conventional, one_zone_to_clean, put, put_upkeep, remove, verify,
@@ -19,8 +20,7 @@ fn state(files: &dyn Files) -> State {
     (files.list("").into_iter().map(|file| file.name).collect(), files.app_records())
 }
 
-/// A drive with a checkpoint and a few records, what it holds, and what it held before the last
-/// record.
+/// A drive with a checkpoint and a few records, its state, and its state before the last record.
 fn written(stage: Stage, placement: &str) -> (Stage, State, State) {
     let files = stage.format(placement).unwrap();
     for name in ["a", "b", "c"] {
@@ -93,7 +93,7 @@ fn an_unreadable_catalog_is_the_disks_error() {
     put(&files, "d", 2, 1).unwrap();
     put(&files, "e", 2, 1).unwrap();
     drop(files);
-    // Behind the one that is lost something was committed: the other one is older.
+    // A commit follows the lost header, so the other region is older.
     let newer = if is_newer(0) { 0 } else { 32 };
     lose(newer);
     assert!(matches!(stage.open(), Err(FilesError::Disk { .. })));
@@ -101,7 +101,7 @@ fn an_unreadable_catalog_is_the_disks_error() {
     assert!(matches!(stage.open(), Err(FilesError::Disk { .. })));
 }
 
-/// Nothing that was ever committed lies behind the end of the log, or in the older region's body and log.
+/// No committed data are after the end of the log, or in the body and log of the older region.
 #[test]
 fn an_unreadable_block_that_holds_no_commit_keeps_no_drive_from_opening() {
     let (stage, before, after) = written(conventional(1024, 0), "first-fit");
@@ -117,8 +117,8 @@ fn an_unreadable_block_that_holds_no_commit_keeps_no_drive_from_opening() {
         stage.disk.damage(imbrex_disk::BlockRange::new(Lba::new(at), imbrex_disk::Blocks::new(1)));
         let holds_commits = (32..last).contains(&at);
         match stage.open() {
-            // A record that was being written when the power went was not acknowledged; behind one that was others may
-            // follow, and then it is damage.
+            // A record that was being written when the power failed was not acknowledged. After an
+            // acknowledged one there may be others, and then it is damage.
             Ok(files) if at == last => assert_eq!(state(&files), before),
             Ok(files) => {
                 assert!(!holds_commits, "block {at} is passed over");
@@ -150,12 +150,12 @@ fn what_is_no_catalog_is_not_formatted() {
     stage.disk.write(Lba::new(0), &[7; 4096], Persist::Through).unwrap();
     stage.disk.write(Lba::new(32), &[8; 4096], Persist::Through).unwrap();
     assert!(matches!(stage.open(), Err(FilesError::NotFormatted { .. })));
-    // Formatting does not mind what was there.
+    // Formatting ignores the old content.
     stage.format("first-fit").unwrap();
     stage.open().unwrap();
 }
 
-/// With one region written, a flipped bit in the magic made a store look like a blank drive.
+/// With only one region written, a flipped bit in the magic made a store look like a blank drive.
 #[test]
 fn a_header_without_its_first_bytes_is_damage() {
     let stage = conventional(1024, 0);
@@ -177,7 +177,7 @@ fn a_header_without_its_first_bytes_is_damage() {
     assert!(matches!(check(0..512), FilesError::NotFormatted { .. }), "whose it was is not known");
 }
 
-/// What a newer program has written to the catalog is no torn end: the next checkpoint would drop it.
+/// Edits of a newer program are no torn end: the next checkpoint would drop them.
 #[test]
 fn a_record_of_a_newer_version_is_refused() {
     let (stage, ..) = written(conventional(1024, 0), "first-fit");
@@ -258,7 +258,7 @@ fn an_unreadable_file_does_not_stop_the_cleaning_of_others() {
     remove(&files, &["c", "e"]).unwrap();
     let at = files.open("d").unwrap().extents()[0].start;
     stage.disk.damage(imbrex_disk::BlockRange::new(at, imbrex_disk::Blocks::new(1)));
-    // The zone of `d` has most dead blocks and is tried first; then that of `a` and `b`.
+    // The zone of `d` has the most dead blocks and is tried first; then that of `a` and `b`.
     put(&files, "g", 100, 1).unwrap();
     assert_eq!(files.stats().cleaning_moved_bytes, 20 * 4096);
     for name in ["a", "b", "f", "g"] {
@@ -268,14 +268,15 @@ fn an_unreadable_file_does_not_stop_the_cleaning_of_others() {
     assert!(error.contains("reading d at 0"), "{error}");
     assert_eq!(files.open("d").unwrap().extents()[0].start, at);
     super::stage::assert_sound(&files);
-    // What cannot be read can still be removed, and then the zone is as good as any.
+    // An unreadable file can still be removed. After that the zone is as good as any.
     remove(&files, &["d"]).unwrap();
     put(&files, "h", 40, 1).unwrap();
     super::stage::verify(&files, "h", "h").unwrap();
 }
 
-/// One write that failed while the background cleaned ended it until the next opening: whatever died since
-/// stayed where it was, and writes that are refused before they are planned were refused for good.
+/// One failed write during background cleaning ended it until the next opening. Files that died
+/// later kept their blocks, and writes that are refused before they are planned were refused
+/// permanently.
 #[test]
 fn cleaning_goes_on_after_a_failed_write() {
     let (stage, files) = one_zone_to_clean();
@@ -293,15 +294,15 @@ fn cleaning_goes_on_after_a_failed_write() {
         super::stage::verify(&files, name, name).unwrap();
     }
     super::stage::assert_sound(&files);
-    // Where nothing can be written any more it ends.
+    // It ends when nothing can be written any more.
     stage.disk.cut_power();
     remove(&files, &["a"]).unwrap_err();
     assert_eq!(cleaner.step(budget), Step::Done);
 }
 
-/// A log grew while the catalog failed, so that nobody knows whether the new run is its own. The
-/// append said so, but the next one found room in that run, wrote there, and its sync was
-/// acknowledged for bytes that no recovery would look at (O1, O4).
+/// A log grew while the catalog failed, so it is unknown whether the new run belongs to it. The
+/// append reported that. But the next one found room in that run and wrote there, and its sync was
+/// acknowledged for bytes that no recovery would read (O1, O4).
 #[test]
 fn a_log_that_could_not_grow_takes_nothing_more() {
     let stage = conventional(4096, 0);
@@ -316,8 +317,9 @@ fn a_log_that_could_not_grow_takes_nothing_more() {
     assert!(matches!(log.sync(), Err(FilesError::Poisoned { .. })));
 }
 
-/// A zone that could not be reset failed whatever came next, a write of other files in other zones: the
-/// store above took that for the end. One that could not be finished failed all that came.
+/// A zone that could not be reset failed every later operation, even writes of other files in other
+/// zones, and the store above took that for the end of the drive. A zone that could not be finished
+/// failed everything that followed.
 #[test]
 fn a_zone_that_takes_no_reset_is_retired() {
     for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
@@ -366,14 +368,14 @@ fn a_zone_that_takes_no_finish_is_retired() {
     }
     assert_eq!(files.open("w").unwrap().len_bytes(), 4096);
     super::stage::assert_sound(&files);
-    // What it holds goes as anything else does; the zone stays retired.
+    // Its files can be removed as usual; the zone stays retired.
     remove(&files, &["w", "a", "b"]).unwrap();
     put(&files, "e", 10, 1).unwrap();
     super::stage::assert_sound(&files);
 }
 
-/// A zone of the catalog that the drive gives up may have held the newest commits: the other region's older
-/// state is not taken for them.
+/// A zone of the catalog that the drive gives up may have held the newest commits: the older state
+/// of the other region is not used instead.
 #[test]
 fn a_catalog_that_went_offline_is_not_replaced_by_an_older_one() {
     for zone in [ZoneId(0), ZoneId(1)] {
@@ -385,7 +387,8 @@ fn a_catalog_that_went_offline_is_not_replaced_by_an_older_one() {
     }
 }
 
-/// One write failed in a zone: it was not cleaned any more, and drives with room were full.
+/// After one failed write in a zone the zone was never cleaned again, and drives with room were
+/// full.
 #[test]
 fn a_zone_in_which_a_write_failed_is_cleaned() {
     let stage = zoned(Zones { count: 9, ..ZONES }, 0);
@@ -404,7 +407,7 @@ fn a_zone_in_which_a_write_failed_is_cleaned() {
     verify(&files, "a", "a").unwrap();
 }
 
-/// A log kept all that it had been given in the accounts, not what it has.
+/// The accounts showed all blocks that a log had been given, instead of those that it has.
 #[test]
 fn a_log_that_failed_is_accounted_for_as_it_is() {
     let stage = zoned(ZONES, 0);

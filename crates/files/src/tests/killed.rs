@@ -1,5 +1,5 @@
-//! A process that is killed in a sync, another one that goes on with what lies in the drive's cache, and then a power
-//! cut, for drives of each rule.
+//! A process is killed during a sync, another one continues with the content of the drive's cache,
+//! and then the power is cut; for drives of each rule.
 
 use super::stage::{Stage, Zones, conventional, interlaced, put, remove, shingled, verify, zoned};
 use crate::{FileLayer, Files, FilesError};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 type Names = BTreeSet<String>;
 type Make = Box<dyn Fn() -> Stage>;
 
-/// What a process does, one after another: each step adds a file or removes one.
+/// The operations of a process in order: each step adds a file or removes one.
 const STEPS: [(&str, u64, u8); 14] = [
     ("b1", 9, 2),
     ("-a1", 0, 0),
@@ -29,7 +29,7 @@ const STEPS: [(&str, u64, u8); 14] = [
 
 struct Drive {
     stage: Stage,
-    /// What may be there.
+    /// The possible states.
     may_be: Vec<Names>,
 }
 

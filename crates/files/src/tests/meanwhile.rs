@@ -1,4 +1,4 @@
-//! What others do in the midst of a request to the drive: each test says what, and when.
+//! Concurrent operations during a request to the drive: each test states which, and when.
 
 use super::stage::{
     Stage, Zones, assert_sound, conventional, put, put_upkeep, remove, shingled, table, verify,
@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// A disk on whose next write, or the next finish of a zone, something happens before it.
+/// A disk that runs a callback before its next write, or before the next finish of a zone.
 pub(crate) struct Interrupted {
     disk: Arc<SimDisk>,
     before_write: Mutex<Option<Meanwhile>>,
@@ -51,7 +51,8 @@ impl Interrupted {
         *self.before_write.lock() = Some(Box::new(meanwhile));
     }
 
-    /// The next write says that it is there, and waits until another finds no room and takes its turn at making some.
+    /// The next write reports its arrival, and waits until another one finds no room and takes its
+    /// turn at making some.
     fn before_write_waits_for_make_room(&self, files: &FileLayer) -> Receiver<()> {
         let files = files.clone();
         let (at_write, is_there) = channel();
@@ -69,7 +70,7 @@ impl Interrupted {
     }
 }
 
-/// What happens may meet the same requests: they are not interrupted again.
+/// The callback may issue the same requests; they do not run it again.
 fn interrupt(by: &Mutex<Option<Meanwhile>>) {
     let meanwhile = by.lock().take();
     if let Some(meanwhile) = meanwhile {
@@ -115,8 +116,8 @@ impl Disk for Interrupted {
     }
 }
 
-/// A discard that failed counted as one that was done: where tracks overlap, what was not discarded was as good as
-/// valid for the drive, and the next write beside it was refused. Where writes go anywhere nothing needs it.
+/// A failed discard counted as done. Where tracks overlap, the drive still considered the blocks
+/// valid and refused the next write near them. Where writes go anywhere no discard is needed.
 #[test]
 fn a_discard_that_fails_frees_nothing_and_is_tried_again() {
     let stage = conventional(1600, 0);
@@ -138,7 +139,7 @@ fn a_discard_that_fails_frees_nothing_and_is_tried_again() {
     }
     let free_bytes = files.space().free_bytes;
     disk.discards_fail.store(1, Ordering::SeqCst);
-    // What a commit frees is discarded behind it, or before the next write.
+    // Blocks that a commit frees are discarded after it, or before the next write.
     let _ = remove(&files, &["a", "b"]);
     let _ = put(&files, "d", 20, 1);
     assert_eq!(disk.discards_fail.load(Ordering::SeqCst), 0);
@@ -152,14 +153,14 @@ fn a_discard_that_fails_frees_nothing_and_is_tried_again() {
     assert_sound(&files);
 }
 
-/// The files of a drive that can be interrupted.
+/// The files of a drive with callbacks.
 fn opened(stage: &Stage) -> (Arc<Interrupted>, FileLayer) {
     let disk = Interrupted::new(&stage.disk);
     let files = FileLayer::open(Arc::clone(&disk) as Arc<dyn Disk>, &stage.runtime).unwrap();
     (disk, files)
 }
 
-/// A drive of which one zone can be cleaned, for a write of 800 blocks that has no room before that.
+/// A drive with one zone to clean, and a write of 800 blocks that fits only after that.
 fn crowded() -> (Arc<Interrupted>, FileLayer) {
     let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
     let stage = zoned(zones, 0);
@@ -173,8 +174,8 @@ fn crowded() -> (Arc<Interrupted>, FileLayer) {
     (disk, files)
 }
 
-/// The cleaner was in the last step of the only zone worth cleaning: a write that had no room waited for
-/// it and was refused then, though there was room.
+/// The cleaner was in its last step on the only zone worth cleaning. A write without room waited
+/// for it and was then refused, though there was room.
 #[test]
 fn a_write_finds_the_room_that_the_cleaner_makes_meanwhile() {
     let (disk, files) = crowded();
@@ -196,8 +197,7 @@ fn a_write_finds_the_room_that_the_cleaner_makes_meanwhile() {
     assert_sound(&files);
 }
 
-/// A cleaning that ended after a write was planned in vain, and before the write asked for room, did not
-/// count.
+/// A cleaning that ended between the failed plan of a write and its request for room did not count.
 #[test]
 fn room_made_since_a_plan_failed_is_room() {
     let (_disk, files) = crowded();
@@ -213,7 +213,8 @@ fn room_made_since_a_plan_failed_is_room() {
     assert!(matches!(refused, FilesError::NoSpace { .. }), "{refused}");
 }
 
-/// Half of what cleaning has to move is copied: it takes room that will be given back.
+/// Half of the data that cleaning must move is copied; the copies take room that will be given
+/// back.
 #[test]
 fn what_a_cleaning_has_copied_is_room_in_the_end() {
     let (_disk, files) = crowded();
@@ -230,8 +231,8 @@ fn what_a_cleaning_has_copied_is_room_in_the_end() {
     assert_sound(&files);
 }
 
-/// Two chose one zone to finish, and the second finish came when the first's table was removed and
-/// another one was being written there.
+/// Two callers chose the same zone to finish. The second finish arrived after the table of the
+/// first was removed, while another table was being written there.
 #[test]
 fn a_zone_that_is_being_finished_is_finished_once() {
     let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(8) };
@@ -248,7 +249,7 @@ fn a_zone_that_is_being_finished_is_finished_once() {
     assert_sound(&files);
 }
 
-/// A log that failed had got a run behind tables that were being written: it took their turns with it.
+/// A log that failed had a run after tables that were being written, and took their turns with it.
 #[test]
 fn tables_before_a_log_that_failed_are_written() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
@@ -279,8 +280,8 @@ fn tables_before_a_log_that_failed_are_written() {
     assert_sound(&stage.open().unwrap());
 }
 
-/// A log behind a table that failed said once that another log goes elsewhere, and from then on that the store is to
-/// be opened again.
+/// A log placed after a table that failed once reported that another log goes elsewhere. From then
+/// on it reported that the store must be reopened.
 #[test]
 fn a_log_behind_a_table_that_failed_asks_for_another_log() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
@@ -309,8 +310,8 @@ fn a_log_behind_a_table_that_failed_asks_for_another_log() {
     files.create_log("another", hints).unwrap().append(&[7; 4096]).unwrap();
 }
 
-/// Tables that two placed in one zone: the second failed in another zone, before its turn came here, and took
-/// the turn of the first, which waited for nothing, and the rest of the zone.
+/// Two callers placed tables in one zone. The second failed in another zone before its turn here.
+/// It took the turn of the first, which then waited for nothing, and the rest of the zone.
 #[test]
 fn tables_before_one_that_failed_elsewhere_are_written() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: None };
@@ -340,7 +341,8 @@ fn tables_before_one_that_failed_elsewhere_are_written() {
     assert_sound(&files);
 }
 
-/// A table placed behind one that failed, in its zone, was refused as if the drive took no writes any more.
+/// A table placed in the zone of a failed one, after it, was refused as if the drive took no more
+/// writes.
 #[test]
 fn a_table_behind_one_that_failed_goes_elsewhere() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: None };
@@ -352,7 +354,7 @@ fn a_table_behind_one_that_failed_goes_elsewhere() {
     let (at_write, is_there) = channel();
     disk.before_write(move || {
         at_write.send(()).unwrap();
-        // Until the other is placed, and waits.
+        // Until the other one is placed and waits.
         let is_behind = |zone: &ZoneSpace| zone.next - zone.written == Blocks::new(30);
         let is_placed = || here.inner.space.with(|map| map.zones().iter().any(is_behind));
         (0..1_000_000).take_while(|_| !is_placed()).for_each(|_| std::thread::yield_now());
@@ -373,8 +375,8 @@ fn a_table_behind_one_that_failed_goes_elsewhere() {
     assert_sound(&files);
 }
 
-/// The cleaner had copied most of one zone, into all the room that there was: a write that asked for room
-/// chose another zone, and nothing could be moved out of either.
+/// The cleaner had copied most of one zone into all the room that there was. A write that asked for
+/// room chose another zone, and nothing could be moved out of either.
 #[test]
 fn a_write_without_room_ends_what_is_begun_before_it_begins_more() {
     let zones = Zones { count: 7, len: 1024, conventional: 0, active_limit: None };
@@ -399,8 +401,8 @@ fn a_write_without_room_ends_what_is_begun_before_it_begins_more() {
     assert_sound(&files);
 }
 
-/// A write that found all places taken among the active zones was refused on a drive with room, though one
-/// of the zones was just being filled by another.
+/// A write that found all slots for active zones taken was refused on a drive with room, though
+/// another writer was just filling one of the zones.
 #[test]
 fn a_write_without_a_place_waits_for_a_zone_that_others_fill() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
@@ -421,7 +423,8 @@ fn a_write_without_a_place_waits_for_a_zone_that_others_fill() {
     assert_sound(&files);
 }
 
-/// After a bug in the thread that wrote a group of commits all others, and the end of the files, waited for it for ever.
+/// After a bug in the thread that wrote a group of commits, all others, and the closing of the
+/// files, waited for it for ever.
 #[test]
 fn a_bug_in_a_commit_ends_writing_and_keeps_nobody_waiting() {
     let (disk, files) = crowded();

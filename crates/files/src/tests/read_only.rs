@@ -1,5 +1,6 @@
-//! Zones that turn read-only. Such a zone has no write pointer any more, and a checkpoint of the catalog
-//! cut short in one was taken for a whole one: the drive did not open, though the other region was whole.
+//! Zones that become read-only. Such a zone has no write pointer any more. A catalog checkpoint
+//! that was cut short in one was taken for a complete one, and the drive did not open, though the
+//! other region was complete.
 
 use super::stage::{Stage, Zones, assert_sound, content, put, remove, stage, verify, zoned};
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, Hints};
@@ -8,11 +9,11 @@ use imbrex_disk_sim::{FaultPlan, ZoneFailure};
 
 const ZONES: Zones = Zones { count: 10, len: 64, conventional: 0, active_limit: None };
 
-/// Where [`written`] leaves the catalog, and where its next checkpoint goes.
+/// The current zone of the catalog after [`written`], and the zone of its next checkpoint.
 const CURRENT: ZoneId = ZoneId(0);
 const OTHER: ZoneId = ZoneId(1);
 
-/// A drive without conventional zones; one that is not strict reads zeros above a write pointer.
+/// A drive without conventional zones. If it is not strict it reads zeros above a write pointer.
 fn drive(is_strict: bool) -> Stage {
     let spec = ZoneSpec {
         zone_len: Blocks::new(64),
@@ -30,7 +31,7 @@ fn append(files: &dyn Files, byte: u8, len_bytes: usize) -> Result<(), FilesErro
     files.commit(Commit { app, ..Commit::default() })
 }
 
-/// Region A holds checkpoint 3 with a record behind, region B an older one.
+/// Region A holds checkpoint 3 followed by a record, region B an older checkpoint.
 fn written(is_strict: bool) -> Stage {
     let stage = drive(is_strict);
     put(&stage.format("zone-per-level").unwrap(), "a", 3, 1).unwrap();
@@ -81,8 +82,8 @@ fn a_checkpoint_cut_short_in_a_zone_that_turned_read_only() {
     }
 }
 
-/// The catalog's own zone turned read-only: its log is read as far as it goes, and the store goes on in
-/// the other region for as long as that takes it.
+/// The catalog's own zone became read-only. Its log is read as far as it can be, and the store
+/// continues in the other region while that takes writes.
 #[test]
 fn a_catalog_whose_zone_turned_read_only_goes_on_in_the_other() {
     for is_strict in [true, false] {
@@ -105,8 +106,8 @@ fn a_catalog_whose_zone_turned_read_only_goes_on_in_the_other() {
     }
 }
 
-/// Bits that rot in a read-only zone are damage, as in any other: the older region is not taken for the
-/// catalog.
+/// Bits that rot in a read-only zone are damage, as in any other zone: the older region is not
+/// taken for the catalog.
 #[test]
 fn a_whole_checkpoint_that_rots_in_a_read_only_zone_is_damage() {
     for is_strict in [true, false] {
@@ -120,7 +121,8 @@ fn a_whole_checkpoint_that_rots_in_a_read_only_zone_is_damage() {
     }
 }
 
-/// Both regions in one conventional zone: what is there is read, and each change says why it is refused.
+/// Both regions are in one conventional zone: the content can be read, and each change reports why
+/// it is refused.
 #[test]
 fn a_read_only_conventional_zone_of_the_catalog_refuses_changes() {
     let stage = zoned(Zones { conventional: 1, ..ZONES }, 0);
@@ -131,8 +133,8 @@ fn a_read_only_conventional_zone_of_the_catalog_refuses_changes() {
     assert_refuses_changes(&files, CURRENT);
 }
 
-/// An open log in such a zone was as long as the zone, and whoever read it on a strict drive met an error
-/// above what was written.
+/// An open log in such a zone was as long as the zone, and a reader on a strict drive met an error
+/// after the written part.
 #[test]
 fn an_open_log_whose_zone_turned_read_only_is_read_as_far_as_it_goes() {
     for (is_strict, blocks) in [(true, 5), (false, 64)] {

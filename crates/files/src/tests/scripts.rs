@@ -1,9 +1,11 @@
 //! The interpreter of `testdata/`: one drive, one file layer, commands in words.
 //!
-//! `disk zones=N len=N [conventional=N] [active=N] [cache=N]`, `disk blocks=N [cache=N]`,
-//! `disk blocks=N track=N overlap=N [cache=N]` or `disk blocks=N bottom=N top=N [cache=N]`, then `format NAME [unit=N]`, `persist` and `commit` (a line an operation), `log`, `append`, `finish`, `hold`,
-//! `release`, `clean`, `reopen`, `power-cut`; each answers with a picture of the drive, or `list`,
-//! `space`, `report`, `catalog`, `stats`, `verify`, `check`.
+//! The commands are `disk zones=N len=N [conventional=N] [active=N] [cache=N]`, `disk blocks=N
+//! [cache=N]`, `disk blocks=N track=N overlap=N [cache=N]` or `disk blocks=N bottom=N top=N
+//! [cache=N]`; then `format NAME [unit=N]`, `persist` and `commit` (a line for each operation),
+//! `log`, `append`, `finish`, `hold`, `release`, `clean`, `reopen`, `power-cut`. Each prints a
+//! picture of the drive. The others are `list`, `space`, `report`, `catalog`, `stats`, `verify`,
+//! `check`.
 
 use super::stage::{
     Stage, Zones, content, conventional, interlaced, shingled, table, verify, zoned,
@@ -263,7 +265,8 @@ impl Script {
         out
     }
 
-    /// Every file against its content; a renamed or linked file is told by `was:` in its name.
+    /// Compares every file with its content. The tag of a renamed or linked file follows `was:` in
+    /// its name.
     fn verify(&self) -> String {
         let mut out = String::new();
         for file in self.files().list("") {
@@ -337,7 +340,7 @@ fn script_stage(number: &dyn Fn(&str) -> Option<u64>) -> Stage {
     zoned(zones, cache)
 }
 
-/// A line a zone that is not empty: what lives in it, and how much of it is dead.
+/// A line for each zone that is not empty: its live files, and its dead blocks.
 fn picture(files: &FileLayer) -> String {
     let uses = files.zone_map();
     let mut out = String::new();
@@ -370,7 +373,7 @@ fn picture(files: &FileLayer) -> String {
     if out.is_empty() { "nothing\n".to_owned() } else { out }
 }
 
-/// The top tracks above the bottom ones: which files lie in each, a dot where nothing does.
+/// The top tracks above the bottom ones: the files in each, or a dot.
 fn picture_of_tracks(files: &FileLayer) -> String {
     let geometry = *files.disk().geometry();
     let mut holds: BTreeMap<TrackId, String> = BTreeMap::new();
@@ -395,7 +398,8 @@ fn picture_of_tracks(files: &FileLayer) -> String {
     format!("top     {}\nbottom     {}\n", row(true), row(false))
 }
 
-/// A line a run without zones: a set, a file, or what is free and how much of that can be written.
+/// A line for each run on a disk without zones: a set, a file, or a free run with its writable
+/// length.
 fn picture_of_runs(files: &FileLayer) -> String {
     let mut map = files.inner.space.with(|map| map.clone());
     let back = map.begin_discard();

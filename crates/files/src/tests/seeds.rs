@@ -1,5 +1,5 @@
-//! Seeded stories on small drives that fill up: writes, removals, logs, readers, cleaning, power
-//! cuts, against a model of what must be there.
+//! Random runs on small drives that fill up: writes, removals, logs, readers, cleaning and power
+//! cuts, compared with a model.
 
 use super::stage::{
     Stage, assert_honest, assert_sound, content, interlaced, member, shingled, stage,
@@ -17,7 +17,7 @@ use imbrex_disk_sim::FaultPlan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A file that must be there: what it holds, and how much of it.
+/// A file that must be there: its content, and how much of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Expected {
     tag: String,
@@ -110,7 +110,7 @@ impl Run {
         self.pick(&names)
     }
 
-    /// One step: what the model becomes if it succeeds, and how it went.
+    /// Performs one step. Returns the model after a success, and the outcome.
     fn step(&mut self) -> (Model, Result<(), FilesError>) {
         let mut next = self.model.clone();
         let result = match self.prng.below(20) {
@@ -237,7 +237,7 @@ impl Run {
     fn finish(&mut self) -> Result<(), FilesError> {
         let names: Vec<String> = self.logs.keys().cloned().collect();
         let Some(name) = self.pick(&names) else { return Ok(()) };
-        // Dropped instead of finished, it ends as well.
+        // Dropped instead of finished, a log ends as well.
         self.logs
             .remove(&name)
             .map_or(Ok(()), |log| if self.prng.chance(1, 2) { log.finish() } else { Ok(()) })
@@ -253,8 +253,8 @@ impl Run {
         self.readers.iter().try_for_each(|(reader, expected)| reads(&**reader, expected))
     }
 
-    /// What a power cut left over takes no room for good: what makes room goes on, if anything is free for it
-    /// or can be cleaned.
+    /// Leftovers of a power cut take no room permanently: operations that make room succeed if
+    /// anything is free for them or can be cleaned.
     fn assert_upkeep_goes_on(&self) {
         let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Table) };
         let mut buffer = FileBuffer::new("upkeep", hints);
@@ -271,7 +271,7 @@ impl Run {
         assert!(written.is_ok() || !is_promised, "{written:?}");
     }
 
-    /// Power off and on; the drive must hold one of `states`.
+    /// Cycles the power. The drive must have one of `states`.
     fn recover(&mut self, states: &[Model]) {
         self.persisted.clear();
         self.logs.clear();
@@ -290,7 +290,7 @@ impl Run {
         self.assert_upkeep_goes_on();
     }
 
-    /// Whether the power is gone.
+    /// Whether the power is off.
     fn is_dark(&self) -> bool {
         let read = self.stage.disk.read(Lba::new(0), &mut [0; BLOCK_LEN_BYTES]);
         matches!(read, Err(DiskError::PowerLost))

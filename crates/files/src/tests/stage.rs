@@ -1,4 +1,4 @@
-//! A drive with a file layer on it, and files whose content follows from their names.
+//! A drive with a file layer on it, and files whose content is derived from their names.
 
 use crate::{
     Commit, CommitKind, FileBuffer, FileKind, FileLayer, Files, FilesError, FormatOptions, GroupId,
@@ -12,14 +12,14 @@ use imbrex_disk::{
 use imbrex_disk_sim::SimDisk;
 use std::sync::Arc;
 
-/// A drive and the world that it lives in.
+/// A drive and its world.
 pub(crate) struct Stage {
     pub(crate) disk: Arc<SimDisk>,
     pub(crate) world: Arc<VirtualWorld>,
     pub(crate) runtime: Runtime,
 }
 
-/// Zones of a drive for tests.
+/// The zones of a drive for tests.
 #[derive(Clone, Copy)]
 pub(crate) struct Zones {
     pub(crate) count: u64,
@@ -40,7 +40,7 @@ pub(crate) fn zoned(zones: Zones, cache: u64) -> Stage {
     stage(zones.count * zones.len, Rule::AtPointer(spec), cache)
 }
 
-/// A drive with one zone worth cleaning, of which file "a" lives; "c" fills whole zones.
+/// A drive with one zone worth cleaning, in which file "a" lives; "c" fills whole zones.
 pub(crate) fn one_zone_to_clean() -> (Stage, FileLayer) {
     let zones = Zones { count: 8, len: 1024, conventional: 1, active_limit: None };
     let stage = zoned(zones, 0);
@@ -57,13 +57,13 @@ pub(crate) fn conventional(blocks: u64, cache: u64) -> Stage {
     stage(blocks, Rule::Anywhere, cache)
 }
 
-/// A drive whose tracks overlap, and that refuses to destroy what is valid.
+/// A drive whose tracks overlap, and that refuses to destroy valid data.
 pub(crate) fn shingled(blocks: u64, track_len: u64, overlap_tracks: u32, cache: u64) -> Stage {
     let spec = ShingleSpec { track_len: Blocks::new(track_len), overlap_tracks };
     stage(blocks, Rule::IsolationDistance(spec), cache)
 }
 
-/// A drive of bottom and top tracks that refuses to destroy what is valid.
+/// A drive of bottom and top tracks that refuses to destroy valid data.
 pub(crate) fn interlaced(blocks: u64, bottom: u64, top: u64, cache: u64) -> Stage {
     let spec =
         NeighbourSpec { bottom_track_len: Blocks::new(bottom), top_track_len: Blocks::new(top) };
@@ -74,7 +74,7 @@ pub(crate) fn stage(blocks: u64, rule: Rule, cache: u64) -> Stage {
     stage_of_sectors(BLOCK_LEN_BYTES, blocks, rule, cache)
 }
 
-/// A drive of which a power cut tears blocks into sectors.
+/// A drive on which a power cut tears blocks into sectors.
 pub(crate) fn stage_of_sectors(len_bytes: usize, blocks: u64, rule: Rule, cache: u64) -> Stage {
     let geometry = Geometry::new(GeometrySpec { len: Blocks::new(blocks), rule }).unwrap();
     let builder = SimDisk::builder(geometry).write_cache(Blocks::new(cache)).sectors(len_bytes);
@@ -84,7 +84,8 @@ pub(crate) fn stage_of_sectors(len_bytes: usize, blocks: u64, rule: Rule, cache:
 }
 
 impl Stage {
-    /// Another drive of this kind, blank, on which a power cut breaks the sector that is being written.
+    /// Another blank drive of this kind, on which a power cut makes the sector being written
+    /// unreadable.
     pub(crate) fn breaking(self, sector_len_bytes: usize) -> Stage {
         let builder = SimDisk::builder(*self.disk.geometry()).write_cache(Blocks::new(512));
         let builder = builder.sectors(sector_len_bytes).breaking_sectors();
@@ -100,7 +101,7 @@ impl Stage {
         self.format_with(placement, PlacementOptions::default())
     }
 
-    /// Formats for tables of some blocks instead of 4 MiB.
+    /// Formats for tables of a few blocks instead of 4 MiB.
     pub(crate) fn format_small(&self, placement: &str) -> Result<FileLayer, FilesError> {
         let unit_len = Blocks::new(16);
         self.format_with(placement, PlacementOptions { unit_len, ..PlacementOptions::default() })
@@ -129,7 +130,7 @@ impl Stage {
     }
 }
 
-/// `blocks` blocks that only a file of this tag holds at this offset.
+/// `len_bytes` bytes that only a file with this tag has at these offsets.
 pub(crate) fn content(tag: &str, len_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![0; len_bytes];
     let base = Prng::new(7).derive(tag);
@@ -146,7 +147,7 @@ pub(crate) fn table(name: &str, blocks: u64, level: u8) -> FileBuffer {
     buffer
 }
 
-/// A table that belongs to a group.
+/// A table of a group.
 pub(crate) fn member(name: &str, blocks: u64, level: u8, group: u64) -> FileBuffer {
     let group = Some(GroupId(group));
     let hints = Hints { level, group, ..Hints::new(FileKind::Table) };
@@ -155,7 +156,7 @@ pub(crate) fn member(name: &str, blocks: u64, level: u8, group: u64) -> FileBuff
     buffer
 }
 
-/// Reads a whole file and compares it with what its tag says.
+/// Reads a whole file and compares it with the content of its tag.
 pub(crate) fn verify(files: &FileLayer, name: &str, tag: &str) -> Result<(), String> {
     let reader = files.open(name).map_err(|e| e.to_string())?;
     let len_bytes = reader.len_bytes() as usize;
@@ -169,7 +170,7 @@ pub(crate) fn put(files: &FileLayer, name: &str, blocks: u64, level: u8) -> Resu
     files.commit(Commit { add, ..Commit::default() })
 }
 
-/// The same of one that may use the reserve.
+/// Like `put`, for a table that may use the reserve.
 pub(crate) fn put_upkeep(
     files: &FileLayer,
     name: &str,
@@ -188,7 +189,7 @@ pub(crate) fn remove(files: &FileLayer, names: &[&str]) -> Result<(), FilesError
     files.commit(Commit { remove, ..Commit::default() })
 }
 
-/// That a write was refused for what is not there.
+/// Asserts that a refused write needed more than there was.
 pub(crate) fn assert_honest(refused: &FilesError) {
     if let FilesError::NoSpace { needed_bytes, free_bytes } = refused {
         assert!(needed_bytes > free_bytes, "{refused}");

@@ -1,4 +1,4 @@
-//! Several threads at once: group commit, zones written side by side, reads under cleaning.
+//! Several threads at once: group commit, concurrent writes to zones, reads during cleaning.
 
 use super::stage::{
     Zones, assert_honest, assert_sound, content, member, one_zone_to_clean, put, remove, shingled,
@@ -104,7 +104,7 @@ fn a_crowded_drive_is_cleaned_by_whoever_needs_room() {
                     Err(error @ FilesError::NoSpace { .. }) => assert_honest(&error),
                     Err(error) => panic!("{error}"),
                 }
-                // Every third file stays, so that zones never empty themselves.
+                // Every third file stays, so that zones never become empty by themselves.
                 if mine.len() > 10 {
                     let index = if round % 3 == 0 { 1 } else { 0 };
                     let oldest: String = mine.remove(index).expect("there are eleven");
@@ -147,9 +147,9 @@ fn a_log_is_appended_while_tables_are_written() {
     assert_sound(&files);
 }
 
-/// Where no zone may be begun a log starts behind tables. It was planned behind one that was placed
-/// but not yet written, wrote first, and the drive refused: the store lost its log and with it all
-/// further writes. Now the first write of a run waits for its turn (O3).
+/// If no zone may be begun, a log starts after tables. One was planned after a table that was
+/// placed but not yet written. It wrote first, and the drive refused: the store lost its log, and
+/// with it all further writes. Now the first write of a run waits for its turn (O3).
 #[test]
 fn a_log_behind_a_table_waits_for_the_table() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
@@ -183,8 +183,8 @@ fn a_log_behind_a_table_waits_for_the_table() {
     assert_sound(&files);
 }
 
-/// A write that had no room was refused while the cleaner was at the only zone worth cleaning, between two
-/// steps: now the write ends what was begun.
+/// A write without room was refused while the cleaner was at the only zone worth cleaning, between
+/// two steps. Now the write completes that cleaning.
 #[test]
 fn a_write_without_room_ends_what_the_cleaner_began() {
     let (_, files) = one_zone_to_clean();
@@ -198,7 +198,7 @@ fn a_write_without_room_ends_what_the_cleaner_began() {
     for name in ["a", "c", "d"] {
         verify(&files, name, name).unwrap();
     }
-    // A cleaner that goes away leaves nothing half begun.
+    // A cleaner that is dropped leaves nothing unfinished.
     remove(&files, &["d"]).unwrap();
     cleaner.step(budget);
     drop(cleaner);
@@ -215,9 +215,9 @@ fn bands_with_two_logs() -> (FileLayer, Hints, [Arc<dyn LogWriter>; 2]) {
     (files, hints, logs)
 }
 
-/// Where each table has its zone nobody kept within the drive's limit on active zones: logs took all, and
-/// tables written at the same time passed it, so that the drive refused a write and the store stopped.
-/// Now logs leave tables a place, and a write that begins a zone waits for one.
+/// Where each table has its zone, the drive's limit on active zones was not observed. Logs took all
+/// slots, and tables written at the same time exceeded the limit, so the drive refused a write and
+/// the store stopped. Now logs leave tables a slot, and a write that begins a zone waits for one.
 #[test]
 fn bands_keep_within_the_limit_of_active_zones() {
     let (files, hints, logs) = bands_with_two_logs();
@@ -244,8 +244,8 @@ fn bands_keep_within_the_limit_of_active_zones() {
     assert_sound(&files);
 }
 
-/// A log that grows fills its zone before it begins the next one, but was given none where both would have
-/// been too many: no space on an empty drive.
+/// A log that grows fills its zone before it begins the next one. It was refused the next one if
+/// both would have exceeded the limit: no space on an empty drive.
 #[test]
 fn logs_that_keep_their_places_grow() {
     let (files, hints, logs) = bands_with_two_logs();
@@ -265,8 +265,8 @@ fn logs_that_keep_their_places_grow() {
     assert_sound(&files);
 }
 
-/// A log whose write failed left its zone half written, and who needed a place among the active ones waited for
-/// somebody to end it.
+/// A log whose write failed left its zone half written, and a writer that needed a slot waited for
+/// that zone to end.
 #[test]
 fn nobody_waits_for_a_log_that_failed() {
     let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(5) };
@@ -288,9 +288,9 @@ fn nobody_waits_for_a_log_that_failed() {
     }
 }
 
-/// Sets are placed side by side by several threads and written at the same time, each in pieces, with
-/// logs between them: who lies in whose reach is written later (U3), and the drive refuses what would
-/// destroy anything.
+/// Several threads place sets side by side and write them at the same time, each in pieces, with
+/// logs in between. A set within the reach of another is written later (U3), and the drive refuses
+/// any write that would destroy valid data.
 #[test]
 fn bands_are_written_side_by_side() {
     let stage = shingled(40_000, 32, 2, 0);
@@ -376,8 +376,8 @@ impl Disk for SlowDiscard {
     }
 }
 
-/// A shingled drive that was just opened discards all its free space before it writes. Who came
-/// second found that space in nobody's hands and was told that an empty drive is full.
+/// A shingled drive that was just opened discards all its free space before it writes. A second
+/// writer found none of that space free, and was refused on an empty drive.
 #[test]
 fn who_comes_second_waits_for_the_space_that_is_being_discarded() {
     let stage = shingled(1 << 14, 8, 2, 0);
@@ -395,7 +395,8 @@ fn who_comes_second_waits_for_the_space_that_is_being_discarded() {
     assert_sound(&files);
 }
 
-/// Whoever opened the disk at once found it in use: the job was in the midst of a step.
+/// A caller that reopened the disk at once found it in use, because the job was in the middle of a
+/// step.
 #[test]
 fn when_cleaning_has_ended_its_job_does_not_hold_the_disk() {
     let stage = shingled(1 << 14, 8, 2, 0);

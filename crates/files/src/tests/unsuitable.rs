@@ -1,5 +1,4 @@
-//! Drives that a placement cannot use, and spans that cannot be: refused with the reason and what
-//! would do.
+//! Drives that a placement cannot use, and impossible spans: refused with the reason and a remedy.
 
 use super::stage::{Stage, Zones, conventional, interlaced, member, put, shingled, stage, zoned};
 use crate::catalog::{Edit, FileId, FileRecord};
@@ -56,7 +55,7 @@ fn each_placement_names_the_drive_that_it_needs() {
 #[test]
 fn a_drive_too_small_for_a_few_tables_and_guards_is_refused() {
     check(&conventional(2048, 0), "sets", "use a larger drive or shorter tables");
-    // The same drive would do for shorter tables.
+    // The same drive suits shorter tables.
     conventional(2048, 0).format_small("sets").unwrap();
     check(&shingled(8192, 256, 4, 0), "dynamic-bands", "a catalog with its guards takes");
     check(&shingled(5000, 64, 2, 0), "dynamic-bands", "use a larger drive or shorter tables");
@@ -68,8 +67,8 @@ fn a_drive_too_small_for_a_few_tables_and_guards_is_refused() {
     check(&zones, "band-per-table", "7 zones for files; 8 are needed");
 }
 
-/// Of a drive that tells how many zones may be open and how many active, only the second was looked at,
-/// though the lower one is kept; and a catalog behind too few conventional zones was not counted.
+/// If a drive reports limits on open and on active zones, only the second was considered, though
+/// the lower one applies. A catalog after too few conventional zones was not counted.
 #[test]
 fn the_lower_of_two_limits_on_zones_counts() {
     let zoned = |open: Option<u32>, active: Option<u32>, conventional: u32| {
@@ -91,7 +90,7 @@ fn the_lower_of_two_limits_on_zones_counts() {
     }
 }
 
-/// What opening says of a catalog to which somebody added `file`.
+/// The error when a catalog is opened to which `file` was added.
 fn opening_with(file: FileRecord) -> String {
     let stage = conventional(900, 0);
     let files = stage.format_small("sets").unwrap();
@@ -150,8 +149,8 @@ fn spans_that_contradict_each_other_are_damage() {
     check(None, Some((83, 3)), "share blocks");
 }
 
-/// An id close to 2^64 was believed: the ids of the files after it began at 0 again, and the second of
-/// them was a panic.
+/// An id close to 2^64 was accepted. The ids of later files started at 0 again, and the second of
+/// them caused a panic.
 #[test]
 fn a_file_id_that_no_drive_reaches_is_damage() {
     for id in [u64::MAX, u64::MAX - 1, 1 << 63, 1 << 48] {
@@ -174,7 +173,7 @@ fn a_file_id_that_no_drive_reaches_is_damage() {
     }
 }
 
-/// Two of one file, alike, were taken for two names of it.
+/// Two equal extents of one file were taken for two names of it.
 #[test]
 fn a_file_that_has_its_blocks_twice_is_damage() {
     let mut twice = record(None, Some((200, 5)));
@@ -183,7 +182,7 @@ fn a_file_that_has_its_blocks_twice_is_damage() {
     assert!(got.contains("share blocks"), "{got}");
 }
 
-/// An extent in the backup region passed the checks, and the map of free space panicked at it.
+/// An extent in the backup region passed the checks, and the space map panicked.
 #[test]
 fn a_file_where_the_backup_lies_is_damage() {
     let mut in_backup = 0;

@@ -1,8 +1,9 @@
-//! The plug of either drive is pulled at every write of a story, and of many that are drawn by lot.
+//! The power of either drive is cut at every write of a story, and at writes of many random runs.
 //!
-//! What must hold when both are opened again: the names are those of the last acknowledged change or
-//! of the change on its way, whichever drives they lie on; every file reads back; logs hold what was
-//! synced; the check finds nothing, and after the next commit nothing is left over on flash.
+//! After both drives are reopened these must hold. The names are those of the last acknowledged
+//! change or of the change in progress, whichever drives hold the files. Every file reads back.
+//! Logs hold everything that was synced. The check finds nothing, and after the next commit there
+//! are no leftovers on flash.
 
 use super::stage::{Pair, Side, hints};
 use crate::tests::meanwhile::Interrupted;
@@ -35,7 +36,7 @@ enum Op {
         table: (String, u64, Tier),
     },
     Remove(Vec<String>),
-    /// The second may exist.
+    /// The second name may exist.
     Rename(String, String),
     Link(String, String),
     Apps(u32),
@@ -44,20 +45,20 @@ enum Op {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Expected {
     tag: String,
-    /// How much must be there.
+    /// How many blocks must be there.
     blocks: u64,
-    /// How much of a log was appended.
+    /// How many blocks were appended to a log.
     appended: u64,
-    /// Of its length only the least is known.
+    /// Only a lower bound of its length is known.
     is_log: bool,
-    /// It was open when the power went: where it ended is not known.
+    /// It was open when the power failed, so its end is unknown.
     is_cut_off: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Model {
     files: BTreeMap<String, Expected>,
-    /// The contents that lie on flash: with a new name they are synced.
+    /// The contents on flash; a rename syncs them.
     fast: BTreeSet<String>,
     app: Vec<String>,
 }
@@ -76,7 +77,8 @@ impl Model {
         file
     }
 
-    /// The states that the drives may be in while `op` is on its way, the last being after it.
+    /// The states that the drives may have while `op` is in progress; the last is the state after
+    /// it.
     fn after(&self, op: &Op) -> Vec<Model> {
         let mut next = self.clone();
         match op {
@@ -158,7 +160,7 @@ fn reads(files: &TieredFiles, name: &str, expected: &Expected) -> Result<(), Str
     if is_same { Ok(()) } else { Err("content differs".to_owned()) }
 }
 
-/// A pair with what its user holds.
+/// A pair of drives with the model of its content.
 struct Play<'a> {
     pair: &'a Pair,
     files: TieredFiles,
@@ -249,7 +251,7 @@ impl Play<'_> {
         }
     }
 
-    /// Performs an op; `Err`: what the drives may hold after the power went during it.
+    /// Performs an op. `Err`: the states that the drives may have after the power failed during it.
     fn step(&mut self, op: &Op) -> Result<(), Vec<Model>> {
         let mut states = self.model.after(op);
         match self.perform(op) {
@@ -273,7 +275,7 @@ impl Play<'_> {
         }
     }
 
-    /// Power off and on for `sides`; the drives must hold one of `states`.
+    /// Cycles the power of `sides`. The drives must have one of `states`.
     fn recover(&mut self, sides: &[Side], states: &[Model], seed: u64) {
         self.logs.clear();
         self.pair.main.world.drop_jobs();
@@ -287,7 +289,7 @@ impl Play<'_> {
             panic!("none of {states:#?}: {problems:#?}");
         };
         self.model = found.clone();
-        // What was not synced may be gone, and nobody appends to these logs any more.
+        // Unsynced data may be gone, and these logs get no more appends.
         for file in self.model.files.values_mut() {
             (file.appended, file.is_cut_off) = (file.blocks, file.is_log);
         }
@@ -299,7 +301,7 @@ impl Play<'_> {
         assert!(report.findings.is_empty(), "{:#?}", report.findings);
     }
 
-    /// After a commit nothing is on flash but what a name leads to (T5).
+    /// After a commit every file on flash has a name (T5).
     fn assert_swept(&self) {
         let flash = self.files.flash.as_ref().unwrap();
         assert!(flash.commits.lock().to_remove.is_empty());
@@ -319,7 +321,8 @@ fn append(log: &str, blocks: u64, syncs: bool) -> Op {
     Op::Append { log: name(log), blocks, syncs }
 }
 
-/// Logs that are offloaded, become values, die; tables on both drives in one commit; checkpoints.
+/// Logs that are offloaded, become values and die; tables on both drives in one commit;
+/// checkpoints.
 fn story() -> Vec<Op> {
     let put = |tables: &[(&str, u64, Tier)]| {
         Op::Put(tables.iter().map(|&(n, blocks, tier)| (name(n), blocks, tier)).collect())
@@ -344,10 +347,10 @@ fn story() -> Vec<Op> {
         append("w3", 6, false),
         flush("w3", "v3", "t3"),
         Op::Log(name("w4"), Tier::Fast),
-        // Created and removed before main ever heard of it.
+        // Created and removed before main recorded it.
         Op::Remove(vec![name("w4")]),
         Op::Link(name("v3"), name("kept")),
-        // More than a region's log holds: main's catalog moves to the other region.
+        // More than the log of a region holds: main's catalog moves to the other region.
         Op::Apps(34),
         Op::Log(name("w5"), Tier::Fast),
         append("w5", 4, true),
@@ -360,7 +363,7 @@ fn story() -> Vec<Op> {
     ]
 }
 
-/// How many writes a story takes on either side.
+/// The number of writes of a story on either side.
 fn event_count(story: &[Op], side: Side) -> u64 {
     let pair = Pair::small();
     let mut play = Play::new(&pair);
@@ -391,11 +394,11 @@ fn cut_everywhere(side: Side, loses_cache: &[Side]) {
             }
         }
         if states.is_empty() {
-            // The last write of all was one that no commit waits for.
+            // The very last write was one for which no commit waits.
             states.push(play.model.clone());
         }
         play.recover(loses_cache, &states, cut);
-        // What the first commits write is cut too, on the other drive in turn.
+        // The writes of the first commits are cut too, on alternating drives.
         let other = if cut % 2 == 0 { Side::Main } else { Side::Flash };
         let plan = FaultPlan { power_cut_after: Some(cut % 7), ..FaultPlan::default() };
         pair.disk(other).set_faults(plan);
@@ -505,7 +508,7 @@ fn run(seed: u64) {
             if let Err(states) = play.step(&op) {
                 break states;
             }
-            // A drive that nobody writes to any more keeps its power: pull both plugs.
+            // A drive without further writes keeps its power: cut both.
             if step_count > 300 {
                 break vec![play.model.clone()];
             }
@@ -530,9 +533,10 @@ fn seeded_stories_with_power_cuts_on_either_drive() {
     }
 }
 
-/// One caller creates a log while another commits a rename of one that has ended. The first had taken along
-/// where that one ended, in a record that was not written yet; the second looked for what had to be told
-/// before its own commit, found nothing, and flash lost its power: the renamed file was too long (T2).
+/// One caller creates a log while another commits a rename of a log that has ended. The first had
+/// included that end in a record that was not written yet. The second looked for ends to record
+/// before its own commit and found none, and flash lost its power: the renamed file was too long
+/// (T2).
 #[test]
 fn where_a_log_ended_is_durable_before_its_new_name_is() {
     let pair = Pair::small();
@@ -542,7 +546,7 @@ fn where_a_log_ended_is_durable_before_its_new_name_is() {
     let files = TieredFiles::open(main, beside, &pair.main.runtime).unwrap();
     let log = files.create_log("w", hints(FileKind::Log, Tier::Fast)).unwrap();
     log.append(&content("w", 3 * 4096)).unwrap();
-    // Main has to know it before.
+    // Main must know it first.
     files.commit(Commit { app: Some(AppRecord::Append(vec![1])), ..Commit::default() }).unwrap();
     log.finish().unwrap();
     let (at_write, is_there) = std::sync::mpsc::channel();
@@ -550,7 +554,7 @@ fn where_a_log_ended_is_durable_before_its_new_name_is() {
     let (drive, seen) = (Arc::clone(&pair.flash), Arc::clone(&is_renamed));
     flash.before_write(move || {
         at_write.send(()).unwrap();
-        // The count is for one that waits for this write.
+        // The count is for a caller that waits for this write.
         let is_waiting = |_: &i32| !seen.load(Ordering::SeqCst);
         (0..100_000).take_while(is_waiting).for_each(|_| std::thread::yield_now());
         drive.cut_power();

@@ -1,5 +1,5 @@
-//! A program killed in a sync of either drive, another one that goes on, and then a power cut of that drive alone: what
-//! the second one found lay in a cache.
+//! A program is killed during a sync of either drive, another one continues, and then the power of
+//! that drive alone is cut: the second program had found data in a cache.
 
 use super::stage::{Pair, Side, hints};
 use crate::catalog::Edit;
@@ -10,7 +10,7 @@ use crate::{AppRecord, Commit, FileBuffer, FileKind, Files, FilesError, LogWrite
 use imbrex_disk_sim::FaultPlan;
 use std::sync::Arc;
 
-/// With each of them a drive keeps other blocks of its cache.
+/// With each seed a drive keeps different blocks of its cache.
 const SEED_COUNT: u64 = 16;
 
 fn pair() -> Pair {
@@ -25,7 +25,7 @@ fn kill_in_sync(pair: &Pair, side: Side) {
     pair.disk(side).set_faults(FaultPlan { kill_in_sync_after: Some(0), ..FaultPlan::default() });
 }
 
-/// The program is gone, the drives are not; another one opens them.
+/// The program is gone but the drives are not; another program opens them.
 fn reopened(pair: &Pair, files: TieredFiles) -> TieredFiles {
     drop(files);
     for side in [Side::Main, Side::Flash] {
@@ -34,7 +34,7 @@ fn reopened(pair: &Pair, files: TieredFiles) -> TieredFiles {
     pair.open().unwrap()
 }
 
-/// One drive lost its power; the pair as it is then, whole.
+/// One drive lost its power; returns the pair as it is then, opened.
 fn cut(pair: &Pair, files: TieredFiles, side: Side, seed: u64) -> TieredFiles {
     drop(files);
     pair.power_cycle(side, seed);
@@ -51,7 +51,7 @@ fn table(files: &TieredFiles, name: &str) -> Result<(), FilesError> {
     files.commit(Commit { add, ..Commit::default() })
 }
 
-/// A table, and its removal as far as a commit of another thread comes before it is written.
+/// A table, and its removal as far as a commit of another thread gets before it is written.
 fn removal_on_its_way(files: &TieredFiles, name: &str) -> Ticket {
     table(files, name).unwrap();
     let edits = vec![Edit::Remove { name: name.to_owned() }];
@@ -75,8 +75,8 @@ fn names(files: &TieredFiles) -> Vec<String> {
     files.list("").into_iter().map(|info| info.name).collect()
 }
 
-/// Flash was told of main's commit as of something durable, and when the power went before main's next one the drive
-/// was called an older copy, for good.
+/// Flash recorded main's commit as durable. When the power failed before main's next commit, the
+/// drive was permanently taken for an older copy.
 #[test]
 fn what_flash_is_told_of_main_is_durable_there() {
     for seed in 0..SEED_COUNT {
@@ -87,7 +87,7 @@ fn what_flash_is_told_of_main_is_durable_there() {
         table(&files, "b").unwrap_err();
         let files = reopened(&pair, files);
         assert_eq!(names(&files), ["a", "b"]);
-        // The power goes when flash has its part of a commit and main does not.
+        // The power fails when flash has its part of a commit and main does not.
         let at_once = FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() };
         pair.disk(Side::Main).set_faults(at_once);
         table(&files, "c").unwrap_err();
@@ -97,7 +97,8 @@ fn what_flash_is_told_of_main_is_durable_there() {
     }
 }
 
-/// A first change that was refused swept flash all the same. Main lost the removal, and named what was gone.
+/// A first change that was refused swept flash all the same. Main lost the removal, and named files
+/// that were gone.
 #[test]
 fn what_a_refused_change_sweeps_from_flash_is_gone_from_main() {
     for seed in 0..SEED_COUNT {
@@ -118,7 +119,8 @@ fn what_a_refused_change_sweeps_from_flash_is_gone_from_main() {
     }
 }
 
-/// Main heard that a log was removed, flash lost the removal, and the log came back under a name that was free.
+/// Main recorded the removal of a log, flash lost the removal, and the log came back under a name
+/// that was free.
 #[test]
 fn what_main_hears_was_removed_from_flash_does_not_come_back() {
     for seed in 0..SEED_COUNT {
@@ -139,7 +141,7 @@ fn what_main_hears_was_removed_from_flash_does_not_come_back() {
     }
 }
 
-/// Main heard of a log that flash lost: the pair was refused as if flash were an older copy.
+/// Main recorded a log that flash lost: the pair was refused as if flash were an older copy.
 #[test]
 fn what_main_hears_of_is_durable_on_flash() {
     for seed in 0..SEED_COUNT {
@@ -157,7 +159,8 @@ fn what_main_hears_of_is_durable_on_flash() {
     }
 }
 
-/// A log on flash is durable by flash alone; what its writer went by lay in main's cache.
+/// A log on flash is durable on flash alone; the state that its writer relied on was in main's
+/// cache.
 #[test]
 fn what_a_synced_log_goes_by_is_durable_on_main() {
     for seed in 0..SEED_COUNT {
@@ -182,7 +185,8 @@ fn what_a_synced_log_goes_by_is_durable_on_main() {
     }
 }
 
-/// A log was synced, and gone with a power cut: the commit that had freed its name was still on its way to main.
+/// A log was synced, and lost with a power cut: the commit that had freed its name was not durable
+/// on main yet.
 #[test]
 fn a_synced_log_is_there_whose_name_was_being_freed() {
     for seed in 0..SEED_COUNT {
@@ -201,8 +205,9 @@ fn a_synced_log_is_there_whose_name_was_being_freed() {
     }
 }
 
-/// A log that was being created when main lost its power, and whose name was another file's again: it was only kept in
-/// mind that it is to be removed, and when that failed it had the name that was freed meanwhile.
+/// A log was being created when main lost its power, and its name belonged to another file again.
+/// Its removal was only remembered in memory; when that failed, the log got the name that had
+/// become free meanwhile.
 #[test]
 fn a_log_that_was_never_created_gets_no_name_that_is_freed_later() {
     let at_once = FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() };

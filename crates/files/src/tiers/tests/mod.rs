@@ -1,4 +1,4 @@
-//! Pairs of drives: stories, cut at every write of either drive, and what is refused.
+//! Pairs of drives: stories that are cut at every write of either drive, and refused pairs.
 
 mod cuts;
 mod killed;
@@ -31,7 +31,7 @@ fn garbage_is_no_record_of_a_pair() {
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        // The catalog's checksum covers the ids and ages; all else is told here.
+        // The catalog's checksum covers the ids and ages; any other flip is detected here.
         assert!(bit >= 16 * 8 || PairRecord::decode(&flipped).is_err(), "bit {bit}");
     }
     let mut prng = Prng::new(3);

@@ -1,4 +1,4 @@
-//! Pairs that are none, and a pair without its flash drive.
+//! Drives that are no pair, and a pair without its flash drive.
 
 use super::stage::{Pair, Side, copy, hints};
 use crate::tests::stage::content;
@@ -59,7 +59,7 @@ fn half_of_a_pair_does_not_open_as_a_whole() {
 fn a_foreign_or_blank_flash_drive_is_told_from_the_right_one() {
     let (mut pair, mut other) = (Pair::small(), Pair::small());
     drop(pair.format().unwrap());
-    // What differs is the format id that was asked for, or that the drive had a format before.
+    // The difference is the requested format id, or an earlier format of the drive.
     for format_id in [8, 7] {
         drop(other.format_as(format_id).unwrap());
         std::mem::swap(&mut pair.flash, &mut other.flash);
@@ -107,14 +107,14 @@ fn a_flash_drive_set_back_to_a_copy_is_refused() {
     let log = fast_log(&files, "w2");
     app(&files, "main has heard of w2");
     drop((log, files));
-    // As old by count, but what main names is not there.
+    // Its count of commits is right, but files that main names are missing.
     pair.flash = blank;
     let (error, _) = refusal(pair.open());
     assert!(matches!(error, FlashError::FlashOlder { .. }));
 }
 
-/// A log on flash becomes what main needs whole: main did not say how old flash was then, and took a copy in which the
-/// log is half as long.
+/// A log on flash becomes a file that main needs whole. Main did not record how old flash was then,
+/// and accepted a copy in which the log is half as long.
 #[test]
 fn a_flash_drive_set_back_to_before_a_rename_is_refused() {
     let mut pair = Pair::small();
@@ -242,7 +242,7 @@ fn a_power_cut_while_formatting_leaves_no_half_of_a_pair_that_opens() {
     });
     assert!(event_counts.iter().all(|&count| count < 12), "{event_counts:?}");
     for side in [Side::Main, Side::Flash] {
-        // Main's catalog is the last to be written: from there on the pair is made, and stays so.
+        // Main's catalog is written last: from then on the pair exists and persists.
         let mut is_main_made = false;
         for cut in 0..12 {
             let pair = Pair::small();
@@ -252,7 +252,7 @@ fn a_power_cut_while_formatting_leaves_no_half_of_a_pair_that_opens() {
             let plan = FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() };
             pair.disk(side).set_faults(plan);
             let is_formatted = pair.format().is_ok();
-            // The last event of each drive is the opening's.
+            // The last event of each drive belongs to the opening.
             let is_made = is_main_made || cut + 1 == event_counts[side as usize];
             pair.power_cycle(Side::Main, cut);
             pair.power_cycle(Side::Flash, cut);
@@ -262,7 +262,7 @@ fn a_power_cut_while_formatting_leaves_no_half_of_a_pair_that_opens() {
                 Ok(files) if side == Side::Main && cut > 0 && files.list("").is_empty() => {
                     is_main_made = true;
                 }
-                // Nothing of either had been erased yet.
+                // Nothing of either drive had been erased yet.
                 Ok(files) => assert_eq!(files.list("").len(), 1, "cut {cut} of {side:?}"),
                 Err(
                     FilesError::NotFormatted { .. }

@@ -1,4 +1,4 @@
-//! Flash that is full: main takes what it cannot, and a log gets what it was promised.
+//! A full flash drive: main takes the overflow, and a log gets what it was promised.
 
 use super::stage::{Pair, hints};
 use crate::tests::meanwhile::Interrupted;
@@ -45,7 +45,7 @@ fn a_log_gets_the_room_that_it_was_promised() {
     fill(&*third, 80);
     fill(&*first, 150);
     assert_eq!(files.tier_stats().unwrap().fallbacks, 1);
-    // What w3 did not use of its promise is free again when it ends.
+    // The unused part of w3's promise is free again when it ends.
     drop((first, second));
     third.finish().unwrap();
     let remove = vec!["w1".to_owned()];
@@ -64,17 +64,17 @@ fn a_log_that_gets_longer_asks_and_ends_within_its_promise() {
     fill(&*first, 100);
     assert!(first.reserve(Blocks::new(120).bytes()));
     fill(&*first, 20);
-    // 236 blocks are for files: what the first log may still take is not for the second.
+    // 236 blocks are for files; those that the first log may still take are not for the second.
     let second = log_of(&files, "w2", 100);
     assert_eq!(tier_of(&files, "w2"), Tier::Fast);
     assert!(!first.reserve(Blocks::new(160).bytes()));
     assert!(!second.reserve(Blocks::new(130).bytes()));
     assert!(second.reserve(Blocks::new(100).bytes()));
-    // There is no eighth more, but what it needs, as far as that goes.
+    // An eighth more is not available, but the log gets what it needs as far as there is room.
     let got = (101..).take_while(|&len| second.reserve(Blocks::new(len).bytes())).last();
     assert!(got.is_some_and(|len| len < 112), "{got:?}");
     fill(&*second, 100);
-    // What the first gives back is the second's for the asking.
+    // The second log can have what the first gives back.
     first.finish().unwrap();
     drop(first);
     let remove = vec!["w1".to_owned()];
@@ -156,7 +156,7 @@ fn a_reader_keeps_what_it_reads_on_flash() {
     assert_eq!(tier_of(&files, "c"), Tier::Fast);
 }
 
-/// A table was found to fit, and before it had its blocks a log was promised them.
+/// A table was found to fit, and before it had its blocks they were promised to a log.
 #[test]
 fn a_table_has_its_room_until_it_is_written() {
     let pair = Pair::small();

@@ -1,9 +1,9 @@
 //! The interpreter of `testdata/pairs`: a zoned drive and a flash drive, commands in words.
 //!
-//! `drives zones=N len=N flash=N`, `format`, `log NAME [fast]`, `append NAME blocks=N [sync=0]`,
-//! `finish NAME`, `commit` (a line an operation), `pull main|flash after=N`: the plug, at the Nth write
-//! from now; `power-on main|flash|both`, `reopen`, `without-flash`, `other-flash`. Each answers with
-//! what the pair holds and what flash calls it.
+//! The commands are `drives zones=N len=N flash=N`, `format`, `log NAME [fast]`, `append NAME
+//! blocks=N [sync=0]`, `finish NAME`, `commit` (a line for each operation), `pull main|flash
+//! after=N` (cuts the power at the Nth write from now), `power-on main|flash|both`, `reopen`,
+//! `without-flash`, `other-flash`. Each prints the content of the pair, and the names on flash.
 
 use super::stage::{Pair, Side, hints};
 use crate::tests::stage::{Zones, content};

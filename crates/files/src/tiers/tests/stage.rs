@@ -1,4 +1,4 @@
-//! Two small drives with a pair on them.
+//! Two small drives that form a pair.
 
 use crate::tests::stage::{Stage, Zones, conventional, zoned};
 use crate::tiers::{FlashOptions, TieredFiles};
@@ -8,7 +8,7 @@ use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;
 use std::sync::Arc;
 
-/// A zoned drive and a flash drive beside it; the world is the main drive's.
+/// A zoned drive and a flash drive; the world is the main drive's.
 pub(super) struct Pair {
     pub(super) main: Stage,
     pub(super) flash: Arc<SimDisk>,
@@ -65,7 +65,7 @@ impl Pair {
         self.format_placed("zone-per-level", format_id, log_len_bytes_max)
     }
 
-    /// As [`Pair::format`], for main drives of another rule.
+    /// Like [`Pair::format`], for main drives of another rule.
     pub(super) fn format_on(&self, placement: &str) -> Result<TieredFiles, FilesError> {
         self.format_placed(placement, 7, 0)
     }
@@ -100,7 +100,7 @@ pub(super) fn hints(kind: FileKind, tier: Tier) -> Hints {
     Hints { tier, purpose, ..Hints::new(kind) }
 }
 
-/// Another drive with the same blocks, as a copy that an operator made.
+/// Another drive with the same blocks, like a copy made by an operator.
 pub(super) fn copy(disk: &SimDisk) -> Arc<SimDisk> {
     let len = disk.geometry().len();
     let other = conventional(len.get(), 0).disk;
