@@ -4,11 +4,11 @@ use super::drives::{make, make_with};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo put the shared library of this build.
+/// The shared library of this build.
 fn library_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     let deps = exe.parent().unwrap();
-    // The one beside may be of an earlier build.
+    // The library next to it may be of an earlier build.
     let dirs = [deps, deps.parent().unwrap()];
     let dir = dirs.into_iter().find(|dir| dir.join("libimbrex_capi.so").is_file());
     dir.expect("cargo builds the shared library with the tests").to_owned()

@@ -1,4 +1,4 @@
-//! Drives that are made, opened, refused.
+//! Drives: created, opened, refused.
 
 use imbrex::{Drives, Layout};
 use imbrex_capi::{
@@ -15,12 +15,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An image of an emulated zoned drive of 512 MiB, with nothing but files on it.
+/// An image of an emulated zoned drive of 512 MiB, formatted for files.
 pub(crate) fn make(path: &Path, layout: &str) {
     make_with(path, layout, false);
 }
 
-/// A drive with a flash drive beside it, and an empty store on both.
+/// A drive and its flash drive, with an empty store on both.
 pub(crate) fn make_pair(path: &Path, flash_path: &Path, seed: u64) {
     let layout = Layout::by_name("smrdb-offload").unwrap();
     let geometry = small_geometry(layout);
@@ -116,7 +116,7 @@ fn a_drive_that_cannot_be_opened_says_why() {
     check(&at("blank"), None, Status::Unsupported, "no file layer");
 }
 
-/// A damaged drive was said to hold something else, and who makes a drive of what holds something else destroys it.
+/// A damaged drive was reported to hold other content, and formatting it on that advice would have destroyed it.
 #[test]
 fn what_is_damaged_is_told_from_what_is_something_else() {
     let dir = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn what_is_damaged_is_told_from_what_is_something_else() {
         };
         let path = make("catalog");
         let disk = SimDisk::open_image(&path, OpenOptions::default()).unwrap();
-        // Behind the headers of both regions.
+        // After the headers of both regions.
         [1, 257].into_iter().for_each(|block| disk.flip_bit(Lba::new(block), 9).unwrap());
         disk.flush().unwrap();
         drop(disk);
@@ -157,8 +157,8 @@ fn what_is_damaged_is_told_from_what_is_something_else() {
     }
 }
 
-/// Once a sync has failed, every later one said that the drive failed, and not that it is to be opened again. The
-/// first may say so too, where the failure was met in the background before.
+/// After a failed sync every later one reported a failed drive, instead of a poisoned one that must be opened again.
+/// The first sync may report that too, if the failure happened earlier in the background.
 #[test]
 fn a_log_after_a_failed_sync_is_poisoned() {
     let dir = tempfile::tempdir().unwrap();
@@ -175,7 +175,8 @@ fn a_log_after_a_failed_sync_is_poisoned() {
     }
 }
 
-/// What the first three syncs of a growing log that fail come to, and say, when the power goes after so many events.
+/// The statuses and messages of the first three failed syncs of a growing log, with a power cut after this many
+/// events.
 fn failed_syncs(path: &Path, after_event_count: u64) -> Vec<(Status, String)> {
     let path = CString::new(path.to_str().unwrap()).unwrap();
     let cut = PowerCut { after_event_count, seed: 1, cache_bytes: 1 << 20 };
@@ -221,7 +222,7 @@ fn a_process_shares_a_drive_and_keeps_others_away() {
     assert_eq!(status, Status::Ok, "{}", last_error());
     let (status, two) = open(&path, Some("leveled-first-fit"));
     assert_eq!(status, Status::Ok, "{}", last_error());
-    // What another process would meet.
+    // Another process would meet the same error.
     let error = SimDisk::open_image(&path, Default::default()).unwrap_err();
     assert!(matches!(error, imbrex_disk_sim::ImageError::InUse { .. }), "{error}");
     // SAFETY: handles that are open, and given back once.
@@ -238,8 +239,8 @@ fn a_process_shares_a_drive_and_keeps_others_away() {
     SimDisk::open_image(&path, Default::default()).unwrap();
 }
 
-/// A file that was synced before the power went is there, one that was not may be; until the image is
-/// opened again nothing works.
+/// A file synced before the power cut survives, and one that was not may survive. Until the image is opened again
+/// every call fails.
 #[test]
 fn a_drive_that_loses_its_power() {
     let dir = tempfile::tempdir().unwrap();

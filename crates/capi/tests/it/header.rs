@@ -1,4 +1,4 @@
-//! The header is what the code says: `REWRITE=1` writes it anew.
+//! The header matches the code; `REWRITE=1` rewrites it.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ fn is_as_the_code_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     config.header = Some(std::fs::read_to_string(root.join("src/conventions.txt")).unwrap());
-    // Its modules come with it: named besides, all that they export would stand there twice.
+    // cbindgen follows the modules of lib.rs; naming them too would print every export twice.
     let builder = cbindgen::Builder::new().with_src(root.join("src/lib.rs"));
     let mut text = Vec::new();
     builder.with_config(config).generate().unwrap().write(&mut text);

@@ -1,4 +1,4 @@
-//! Stores through the C ABI: what they hold, who shares them, what is refused.
+//! Stores through the C ABI: their content, shared handles, refusals.
 
 use super::drives::{last_error, make, make_pair, make_with};
 use imbrex_capi::{
@@ -29,7 +29,7 @@ fn open_pair(path: &Path, flash: Option<&Path>) -> (Status, *mut Store) {
     (status, store)
 }
 
-/// A store on a new drive, or on the one that is there.
+/// A store on a new drive, or on the existing one.
 fn store_at(path: &Path) -> *mut Store {
     if !path.exists() {
         make_with(path, "leveled-first-fit", true);
@@ -46,7 +46,7 @@ fn keyspace_of(store: *mut Store, name: &CStr, create: bool) -> (Status, *mut Ke
     (status, keyspace)
 }
 
-/// Handles are shared by threads, as the header says.
+/// A handle that threads share, as the header allows.
 #[derive(Clone, Copy)]
 struct Shared(*mut Keyspace);
 // SAFETY: every call may be made from any thread with a keyspace's handle.
@@ -209,7 +209,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(keyspace_of(null_mut(), c"default", false).0, Status::Invalid);
     close(store, &[keyspace]);
     close(null_mut(), &[null_mut()]);
-    // What a file system is on is not a store, and is not made one.
+    // A drive with a file system is not a store, and does not become one.
     make(&at("files"), "leveled-zones");
     assert_eq!(super::drives::fill(&at("files")), Status::Ok);
     check(&at("files"), Status::Unsupported, "files");
@@ -222,7 +222,7 @@ fn threads_share_a_store_that_is_closed_and_opened_again() {
     let path = dir.path().join("drive");
     let first = store_at(&path);
     let (_, keyspace) = keyspace_of(first, c"default", false);
-    // What another process would meet.
+    // Another process would meet the same error.
     let error = SimDisk::open_image(&path, Default::default()).unwrap_err();
     assert!(matches!(error, imbrex_disk_sim::ImageError::InUse { .. }), "{error}");
     // A keyspace keeps the store open.
@@ -239,7 +239,7 @@ fn threads_share_a_store_that_is_closed_and_opened_again() {
     });
     assert_eq!(keys_from(keyspace, b"").len(), 1600);
     close(null_mut(), &[keyspace]);
-    // A4: whoever comes while somebody else closes waits.
+    // A4: a caller that comes during a close waits.
     fan_out(8, &writers, |writer| {
         for _ in 0..10 {
             let store = store_at(&path);

@@ -1,4 +1,4 @@
-//! arrivals: a series, what it is like, and models, rates and files that cannot be.
+//! arrivals: a generated series, its analysis, and impossible models, rates and files.
 
 use crate::{imbrex, imbrex_with};
 use std::io::{BufRead, BufReader, Read};

@@ -1,5 +1,5 @@
-//! What a user can get wrong, and what may happen to an image: a line that says what, where and
-//! what to do; never a panic, never a wrong answer.
+//! Wrong arguments and damaged images. Each gives a line that says what failed, where, and what to do; never a
+//! panic, never a wrong answer.
 
 use crate::crash::{begin_load, signal};
 use crate::{Drive, copy_sparse, imbrex, json_lines, value};
@@ -17,7 +17,7 @@ const READERS: [&[&str]; 5] = [
     &["drive", "zones", "DRIVE"],
 ];
 
-/// Every command that opens a drive says the same of a bad one.
+/// Every command that opens a drive reports a bad one in the same words.
 #[track_caller]
 fn every_reader_fails(path: &Path, code: i32, parts: &[&str]) {
     let path = path.to_str().unwrap();
@@ -101,7 +101,7 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
     assert!(noticed > FLIP_COUNT / 10, "only {noticed} of {FLIP_COUNT} flips were noticed");
 }
 
-/// The start of every 4 KiB of the file that is not all zeros.
+/// The offset of every 4 KiB of the file that are not all zeros.
 pub(crate) fn data_offsets(path: &Path) -> Vec<u64> {
     use rustix::fs::{SeekFrom, seek};
     let file = fs::File::open(path).unwrap();
@@ -129,7 +129,7 @@ fn a_drive_in_use_is_refused() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // More than a pipe holds: once it is written, the holder has begun to read, with the drive open.
+    // More than a pipe holds: after this write the holder has read some of it, and its drive is open.
     let records = json_lines(10_000, 0);
     let mut stdin = holder.stdin.take().unwrap();
     std::io::Write::write_all(&mut stdin, records.as_bytes()).unwrap();
@@ -144,7 +144,7 @@ fn a_read_only_file_is_refused() {
     let mut permissions = fs::metadata(drive.path()).unwrap().permissions();
     permissions.set_readonly(true);
     fs::set_permissions(drive.path(), permissions).unwrap();
-    // Also for root, whom the system would let write: the mode is the owner's word.
+    // For root too, who could write the file all the same: the mode states the owner's intention.
     every_reader_fails(&drive.path(), 4, &["read-only", "make the file"]);
 }
 
@@ -152,7 +152,7 @@ fn a_read_only_file_is_refused() {
 fn no_space_on_the_host_is_an_error_and_the_store_stays() {
     let drive = Drive::new();
     drive.run("put", &["before", "1"]).ok();
-    // The shell's limit on file length stands for a full disk: writes past it fail alike.
+    // The shell's limit on file length stands for a full disk: writes past it fail in the same way.
     let script = format!(
         "trap '' XFSZ; ulimit -f 1; exec {} load {} -",
         env!("CARGO_BIN_EXE_imbrex"),
@@ -183,7 +183,7 @@ fn keys_that_cannot_be() {
     drive.run("put", &["--hex-keys", "f", "v"]).fails(2, &["hexadecimal"]);
 }
 
-/// A drive beside another, so short that its image can be read whole.
+/// A second drive, so small that a test can read its whole image.
 fn small(drive: &Drive) -> String {
     let path = drive.beside("small").to_str().unwrap().to_owned();
     let shape = ["--rule", "conventional", "--capacity", "64MiB", "--no-timing"];
@@ -191,7 +191,7 @@ fn small(drive: &Drive) -> String {
     path
 }
 
-/// Each was taken in silence, or with another exit code, or ate the machine's memory.
+/// Each was accepted silently, ended with another exit code, or used up the machine's memory.
 #[test]
 fn flags_that_cannot_be() {
     let drive = Drive::new();
@@ -225,7 +225,7 @@ fn flags_that_cannot_be() {
     refused(&[&serve[..], &["--make"]].concat(), "--make");
 }
 
-/// A catalog that was overwritten is not called unformatted: formatting would destroy the rest.
+/// An overwritten catalog is not reported as unformatted, because formatting would destroy the rest.
 #[test]
 fn an_overwritten_catalog() {
     let drive = Drive::new();
@@ -252,7 +252,7 @@ fn sizes_and_names_that_cannot_be() {
     imbrex(&["drive", "create", new, "--profile", "nosuch"]).fails(2, &["nosuch", "hc620"]);
     imbrex(&["drive", "create", new, "--capacity", "1KiB"]).fails(2, &["1024", "between"]);
     imbrex(&["drive", "create", new, "--zone-len", "100"]).fails(4, &["zones; at most"]);
-    // So many bytes that those of whole blocks are no number: it panicked.
+    // Rounding this length up to whole blocks overflows: it panicked.
     let told = ["is 4503599627370496; it must be at most", "the drive's length in blocks"];
     let longest = ["--capacity", "8GiB", "--zone-len", "18446744073709551615"];
     for profile in ["hc620", "st1000dm003"] {
@@ -268,7 +268,7 @@ fn sizes_and_names_that_cannot_be() {
     assert!(!Path::new(new).exists());
 }
 
-/// Tables and logs are damaged: a scan says how to get at the rest, which can be loaded elsewhere.
+/// Tables and logs are damaged: a scan explains how to print the rest, which can be loaded elsewhere.
 #[test]
 fn what_still_reads_of_a_damaged_store_is_saved() {
     let drive = Drive::new();
@@ -298,7 +298,7 @@ fn what_still_reads_of_a_damaged_store_is_saved() {
             assert_eq!(saved.code, Some(0), "{}", saved.stderr);
             continue;
         }
-        // What cannot be mounted has no files to save.
+        // A drive that cannot be mounted has no files to save.
         if !scan.stderr.contains(".tbl") && !scan.stderr.contains(".log") {
             continue;
         }
@@ -309,7 +309,7 @@ fn what_still_reads_of_a_damaged_store_is_saved() {
         assert!(scan.stderr.contains("--skip-damage"), "{}", scan.stderr);
         let found = String::from_utf8(saved.stdout).unwrap();
         let found: Vec<&str> = found.lines().collect();
-        // All keys are in one table, which is gone with its index.
+        // All keys are in one table, which is lost with its index.
         let is_index = saved.stderr.contains("lost: table");
         assert!(
             found.len() > if is_index { 90 } else { 3000 },

@@ -1,4 +1,4 @@
-//! Nobody reads standard output or standard error any more.
+//! The reader of standard output or standard error has gone.
 
 use crate::bad_input::data_offsets;
 use crate::{Drive, command, copy_sparse, json_lines};
@@ -6,7 +6,7 @@ use std::io::{PipeWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn unread() -> PipeWriter {
     std::io::pipe().unwrap().1
 }

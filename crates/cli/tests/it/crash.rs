@@ -1,4 +1,4 @@
-//! The process dies, or is asked to stop, in the middle of a load, a compaction, a check, a benchmark.
+//! The process is killed, or asked to stop, during a load, a compaction, a check or a benchmark.
 
 use crate::{Drive, Ran, json_lines, value};
 use imbrex_clockwork::Prng;
@@ -26,7 +26,7 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Every key has its value of round 1, or of round 0 from some key on: records are loaded in order.
+/// Checks that keys have values of round 1 up to some key, and of round 0 after it: records are loaded in order.
 #[track_caller]
 fn assert_a_prefix_is_new(drive: &Drive, count: usize) -> usize {
     let scanned = drive.run("scan", &[]).ok();
@@ -55,7 +55,7 @@ fn killed_in_the_middle_of_a_load_the_store_holds_a_prefix_of_it() {
     for share in [1, 5, 9] {
         let (mut child, mut stdin) = begin_load(&drive, &["--sync-every", "500"]);
         stdin.write_all(&text.as_bytes()[..text.len() * share / 10]).unwrap();
-        // All of it is in the pipe or read: what is read is at least all but a pipe's 64 KiB.
+        // All input is written, so the load has read all but at most the 64 KiB in the pipe.
         signal(&child, "-KILL");
         child.wait().unwrap();
         drop(stdin);
@@ -72,7 +72,7 @@ fn ctrl_c_ends_a_load_cleanly_and_keeps_what_was_read() {
     drive.run_with(json_lines(COUNT, 0).as_bytes(), "load", &["-"]).ok();
     let (child, mut stdin) = begin_load(&drive, &["--format", "json"]);
     stdin.write_all(json_lines(COUNT / 2, 1).as_bytes()).unwrap();
-    // The load now waits for the rest of its input, which never comes.
+    // The load now waits for more input, which never comes.
     signal(&child, "-INT");
     let output = child.wait_with_output().unwrap();
     drop(stdin);
@@ -84,12 +84,12 @@ fn ctrl_c_ends_a_load_cleanly_and_keeps_what_was_read() {
     drive.run("check", &[]).ok();
 }
 
-/// Waits until `child` has opened the file at `path`: from then on it listens to signals.
+/// Waits until `child` has opened the file at `path`; by then it listens for signals.
 pub(crate) fn wait_until_open(child: &mut Child, path: &Path) {
     let fds = format!("/proc/{}/fd", child.id());
     let is_open = || {
         let mut fds = std::fs::read_dir(&fds).into_iter().flatten().flatten();
-        // Its links are to the file itself, and a directory of `path` may be a link.
+        // The links of /proc lead to the file itself, and a directory of `path` may be a symbolic link.
         path.canonicalize().is_ok_and(|path| {
             fds.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
         })
@@ -99,7 +99,7 @@ pub(crate) fn wait_until_open(child: &mut Child, path: &Path) {
     }
 }
 
-/// Records that no compressor shortens, so that the work on them takes a while.
+/// Incompressible records, so that the work on them takes a while.
 fn long_lines(count: usize, round: usize) -> String {
     let mut prng = Prng::new(round as u64);
     let mut line = |n| {
@@ -115,7 +115,7 @@ fn ctrl_c_ends_a_compaction_and_a_check_cleanly() {
     let drive = Drive::new();
     for command in ["compact", "check"] {
         let mut was_interrupted = false;
-        // It may be done before the signal comes; that it always is would be strange.
+        // It may end before the signal arrives, but not every time.
         for round in 0..10 {
             let lines = long_lines(COUNT, round);
             drive.run_with(lines.as_bytes(), "load", &["-"]).ok();

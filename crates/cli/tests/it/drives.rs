@@ -88,7 +88,7 @@ fn stats_check_and_compact_tell_what_they_saw() {
     drive.run("compact", &["--keyspace", "nosuch"]).fails(4, &["nosuch"]);
 }
 
-/// Of such names the last alone was told.
+/// Only the last of such names was reported.
 #[test]
 fn keyspaces_of_similar_names_are_told_apart() {
     const NAMES: [&str; 4] = ["Users", "users", "a-b", "a_b"];
@@ -146,8 +146,8 @@ fn the_store_is_measured_alike_in_every_run() {
     imbrex(&["bench", "--num=0"]).fails(2, &["--num is 0"]);
 }
 
-/// They wrote into the user's keyspace `bench`, and dropped it for the second fill; the first fill of another run was
-/// put over what the run before had left.
+/// Benchmarks wrote into the user's keyspace `bench`, and dropped it for the second fill. The first fill of the next
+/// run was written over the data of the run before.
 #[test]
 fn benchmarks_have_a_keyspace_of_their_own() {
     let drive = Drive::new();

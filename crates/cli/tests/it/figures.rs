@@ -1,4 +1,4 @@
-//! repro and bench arrivals: what can be run, what cannot, and an end before the end.
+//! repro and bench arrivals: runs, impossible runs, and interruptions.
 
 use crate::{Ran, imbrex};
 use std::process::Stdio;
@@ -69,7 +69,7 @@ fn layouts_stand_beside_each_other_under_arrivals() {
     imbrex(&["bench", "arrivals", "--out", shown, "--models", "tidal"]).fails(2, &["tidal"]);
 }
 
-/// A run whose store was lost looked like a good one: the drive was full, and the command ended well.
+/// The drive was full and the store lost, but the run looked like a good one, and the command succeeded.
 #[test]
 fn a_run_that_lost_its_store_is_told_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ fn ctrl_c_ends_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The runs have threads of their own; who has some listens to signals already.
+    // A process with more threads has started its runs, and listens for signals already.
     let tasks = format!("/proc/{}/task", child.id());
     let thread_count = || std::fs::read_dir(&tasks).into_iter().flatten().count();
     while thread_count() < 3 && child.try_wait().unwrap().is_none() {

@@ -1,5 +1,5 @@
-//! `imbrex run`: what cannot work says why before anything runs. That it works, with RocksDB's own
-//! programs, is tested by `cargo xtask adapters`.
+//! `imbrex run`: an impossible run is explained before anything starts. `cargo xtask adapters` tests that it works,
+//! with RocksDB's own programs.
 
 use crate::{Drive, imbrex};
 use std::io::{BufRead, BufReader, Read};
@@ -86,8 +86,8 @@ fn bare(drive: &Drive) -> PathBuf {
     bare
 }
 
-/// A shell on a drive, which for its signals needs no database: a library that it has anyway stands for
-/// the adapter. `handling` is what the command starts with, whatever this test was started with.
+/// A shell on a drive. A test of signals needs no database, so a library that the shell loads anyway stands for the
+/// adapter. `handling` sets the signal handling of the command, independent of the test's own.
 fn shell(bare: &Path, handling: &str, script: &str) -> Command {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let library = maps.lines().find_map(|line| {
@@ -112,7 +112,7 @@ fn started(mut command: Command) -> (Child, BufReader<ChildStdout>) {
     (child, said)
 }
 
-/// Signals ended the command and left the program running, or were swallowed by it.
+/// Signals ended the command and left the program running, or never reached the program.
 #[test]
 fn a_signal_reaches_the_program() {
     let drive = Drive::new();
@@ -145,7 +145,7 @@ fn a_signal_reaches_the_program() {
     }
 }
 
-/// `nohup imbrex run` was ended by a hangup all the same, and so was the program.
+/// A hangup ended `nohup imbrex run` and its program.
 #[test]
 fn what_is_to_be_ignored_is_ignored() {
     let drive = Drive::new();

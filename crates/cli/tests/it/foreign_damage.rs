@@ -28,7 +28,7 @@ fn a_log_that_cannot_be_read_to_its_end_is_found() {
     }
     let store = fs.open_read("/wal").unwrap().stores().remove(0);
     let start = files.list(&store).remove(0).extents[0].start;
-    // The process that wrote it died: nobody ended the log.
+    // The writing process died, so the log has no regular end.
     drop((log, fs, files));
     let mut block = vec![0; 4096];
     let at = start + Blocks::new(4);

@@ -1,11 +1,11 @@
-//! drive format: what is blank becomes a store, what holds something stays as it is until somebody says otherwise.
+//! drive format: a blank drive becomes a store; a drive with data is formatted only with --erase.
 
 use crate::{imbrex, imbrex_with, json_lines};
 use std::fs;
 
 const HOLDS: &str = "--erase formats it all the same, and its content is lost";
 
-/// Blank drives, each of another rule.
+/// Blank drives, one of each rule.
 const BLANK: [&[&str]; 4] = [
     &["--rule", "conventional", "--capacity", "64MiB"],
     &["--rule", "zoned", "--capacity", "256MiB", "--zone-len", "1MiB"],
@@ -59,13 +59,13 @@ fn what_holds_something_is_formatted_when_told_so() {
         assert_eq!(count(&drive, &[]), 1000, "{shape:?}");
         format(&drive, &["--blank", "--erase"]).ok();
         imbrex(&["get", &drive, "key000000"]).fails(4, &[&drive]);
-        // Blank enough to be formatted unasked.
+        // Blank, so it is formatted without --erase.
         format(&drive, &["--seed", "1"]).ok();
         assert_eq!(count(&drive, &[]), 0, "{shape:?}");
     }
 }
 
-/// The start alone was looked at, and made zeros; what lay behind came to light again.
+/// Only the start was checked and erased; data after it reappeared.
 #[test]
 fn what_lies_at_the_end_of_a_drive_counts() {
     use std::os::unix::fs::FileExt;
@@ -109,7 +109,7 @@ fn flash_beside_a_drive_is_looked_at_before_either_is_touched() {
     imbrex(&["get", &drive, "key000000"]).fails(4, &["name it with --flash FILE"]);
 }
 
-/// It was erased first, and refused then.
+/// The drive was erased first and refused afterwards.
 #[test]
 fn what_is_refused_keeps_what_it_holds() {
     let dir = Dir::new();
@@ -123,11 +123,11 @@ fn what_is_refused_keeps_what_it_holds() {
     format(&drive, &with_flash).fails(2, &[&drive, "the flash drive is too small"]);
     assert_eq!(count(&drive, &[]), 1000);
 
-    // Four zones take files, and a store in them has no room.
+    // Four zones can hold files, but have no room for a store.
     let shape = ["--rule", "zoned", "--capacity", "1GiB", "--zone-len", "256MiB"];
     let tight = dir.blank("t", &shape);
     for _ in 0..2 {
-        // The first refusal left a store, which the second found.
+        // The first refusal had left a store, which the second one found.
         format(&tight, &[]).fails(2, &[&tight, "too small for layout leveled-zones"]);
     }
     format(&tight, &["--no-store", "--layout", "leveldb-greedy"]).ok();
@@ -155,6 +155,6 @@ fn what_cannot_be_formatted() {
     {
         assert_eq!(format(&drive, args).code, Some(2), "{args:?}");
     }
-    // None of it left anything.
+    // None of the refusals has changed the drive.
     format(&drive, &[]).ok();
 }

@@ -1,4 +1,4 @@
-//! A signal in the middle of a record, and a second one.
+//! A signal during a record, and a second signal.
 
 use crate::crash::{begin_load, signal, wait_until_open};
 use crate::{Drive, Ran, command};
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 
-/// Whether the drive's image has these bytes anywhere; holes are not looked at.
+/// Whether the drive's image contains these bytes; holes are skipped.
 fn holds(drive: &Drive, bytes: &[u8]) -> bool {
     let image = File::open(drive.path()).unwrap();
     let mut at = 0;
@@ -26,11 +26,11 @@ fn holds(drive: &Drive, bytes: &[u8]) -> bool {
     false
 }
 
-/// Ctrl-C while the load waits for more than `input`, of which it has stored `whole` and read the rest.
+/// Sends Ctrl-C while the load waits for more than `input`, of which it has stored `whole` and read the rest.
 fn interrupted(drive: &Drive, args: &[&str], input: &[u8], whole: Option<&str>) -> Ran {
     let args = [&["--sync-every", "1"], args].concat();
     let (mut child, mut stdin) = begin_load(drive, &args);
-    // It listens to signals by then.
+    // By then it listens for signals.
     wait_until_open(&mut child, &drive.path());
     stdin.write_all(input).unwrap();
     while rustix::io::ioctl_fionread(&stdin).unwrap() > 0
@@ -76,7 +76,7 @@ fn half_a_record_is_none() {
     drive.run("check", &[]).ok();
 }
 
-/// Whether a signal was sent that nothing in `child` has taken yet.
+/// Whether a signal is pending in `child`.
 fn is_pending(child: &Child, number: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let pending = |line: &str| {
@@ -93,7 +93,7 @@ fn a_second_signal_ends_it_at_once_but_no_lost_terminal_does() {
     let fifo = drive.beside("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
     assert!(made.success());
-    // It waits for somebody to write into the pipe, and looks at nothing meanwhile.
+    // It waits for a writer of the pipe, and cannot check for signals meanwhile.
     let mut child = command()
         .args(["load", drive.path_str(), fifo.to_str().unwrap()])
         .stderr(Stdio::piped())
@@ -115,7 +115,7 @@ fn a_second_signal_ends_it_at_once_but_no_lost_terminal_does() {
     drive.run("check", &[]).ok();
 }
 
-/// `nohup imbrex load` ended when the terminal went.
+/// `nohup imbrex load` ended at the hangup of its terminal.
 #[test]
 fn a_hangup_that_is_to_be_ignored_is_ignored() {
     let drive = Drive::new();

@@ -1,9 +1,9 @@
-//! Layouts: each makes a working store on a drive that suits it, and every misuse is told.
+//! Layouts: each makes a working store on a drive that suits it, and every misuse is reported.
 
 use crate::{Ran, copy_sparse, imbrex, imbrex_with, json_lines, value};
 use std::path::{Path, PathBuf};
 
-/// What `imbrex layouts` lists: names, the drives they are for, and whether they take flash.
+/// The list of `imbrex layouts`: names, the recordings that they suit, and whether they take flash.
 fn layouts() -> Vec<(String, String, bool)> {
     let listed = imbrex(&["layouts", "--format", "json"]).json();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -147,7 +147,7 @@ fn a_drive_with_flash_beside_it_opens_with_its_own_flash() {
     let info = on(&["drive", "info"], &path, &flash_arg).ok();
     assert!(info.contains("flash"), "{info}");
 
-    // Without flash the drive is read, and nothing is written to it.
+    // Without flash the drive can be read, and is not written.
     let before = shelf.path("before");
     copy_sparse(&path, &before);
     for command in [&["check"][..], &["dump"], &["drive", "info"], &["drive", "zones"]] {
@@ -202,7 +202,7 @@ fn a_name_that_is_none_is_told_with_the_nearest_and_all() {
     let nearest = ["no layout \"leveldb-gredy\"", "did you mean leveldb-greedy?", "leveled-zones"];
     shelf.create("d", &["--layout", "leveldb-gredy"]).fails(2, &nearest);
     assert!(!shelf.path("d").exists());
-    // Before any drive is touched: there is none.
+    // The error comes before any drive is opened: there is none.
     on(&["get"], &shelf.path("d"), &["k", "--layout", "leveldb-gredy"]).fails(2, &nearest);
     imbrex(&["bench", "--layout", "leveldb-gredy"]).fails(2, &nearest);
     imbrex(&["demo", "--layout", "leveldb-gredy"]).fails(2, &nearest);
@@ -228,7 +228,7 @@ fn a_drive_that_cannot_carry_it_is_refused_with_what_would_do() {
         shelf.create("d", &args).fails(2, &parts);
         assert!(!shelf.path("d").exists());
     }
-    // The same drives under another rule will do.
+    // Drives of the same size with another recording are accepted.
     let args = ["--profile", "hc620", "--rule", "conventional", "--layout", "leveldb-cmr"];
     shelf.create("cmr", &[&args[..], &["--capacity", "1GiB"]].concat()).ok();
     shelf.create("d", &["--rule", "shingeled"]).fails_clap_with("there are conventional, zoned");

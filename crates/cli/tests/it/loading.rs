@@ -1,4 +1,4 @@
-//! load: formats, compression, fields, bad lines.
+//! load: formats, compression, fields, malformed lines.
 
 use crate::{Drive, imbrex, json_lines, value};
 use std::io::Write;
@@ -38,7 +38,7 @@ fn csv_and_tsv_with_other_fields() {
     let fields = ["--key-field", "name", "--value-field", "text"];
     drive.run("load", &[&[csv.to_str().unwrap()], &fields[..]].concat()).ok();
     drive.run_with(b"b\ttwo\n", "load", &["-", "--lines", "tsv", "--no-header"]).ok();
-    // Every line was refused for fields that it was not to have.
+    // Every line was refused because of fields that it need not have.
     drive
         .run_with(json_lines(1, 0).as_bytes(), "load", &["-", "--no-header"])
         .fails(2, &["--no-header is for CSV and TSV", "--lines"]);
@@ -91,7 +91,7 @@ fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
     let mut zst = zstd::encode_all(json_lines(5000, 0).as_bytes(), 1).unwrap();
     zst.truncate(zst.len() / 2);
     drive.run_with(&zst, "load", &["-"]).fails(3, &["cannot read standard input after line"]);
-    // What begins so is no frame of any version.
+    // No zstd frame of any version begins so.
     let zst = [&[0x28_u8, 0xb5, 0x2f, 0xfd][..], &[0xff; 40]].concat();
     drive.run_with(&zst, "load", &["-"]).fails(3, &["cannot read standard input after line 0"]);
     let gz = [0x1f, 0x8b, 8, 0, 1, 2, 3];
@@ -101,7 +101,7 @@ fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
     drive
         .run_with(&gz, "load", &["-", "--lines", "csv"])
         .fails(3, &["cannot read standard input after line 0"]);
-    // Less than is put into a batch: all of it was lost.
+    // Less than a batch: all of it was lost.
     let drive = Drive::new();
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(json_lines(900, 0).as_bytes()).unwrap();
@@ -112,8 +112,8 @@ fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
     assert_loaded(&drive, 900, 0);
 }
 
-/// Where the host takes no more of an image, the records that are told are there for certain: those before the last
-/// sync, and none without one.
+/// If the host cannot store more of an image, the reported records are certainly stored: those before the last sync,
+/// and none without a sync.
 #[test]
 fn a_host_that_is_full_keeps_what_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn a_host_that_is_full_keeps_what_is_told() {
         let drive = dir.path().join(name).to_str().unwrap().to_owned();
         let shape = ["--capacity", "512MiB", "--zone-len", "4MiB", "--no-timing"];
         imbrex(&[&["drive", "create", &drive], &shape[..]].concat()).ok();
-        // In blocks of 512: 10 MB, less than the log, whatever is flushed meanwhile.
+        // 10 MB, in blocks of 512 bytes: less than the log, however much is flushed meanwhile.
         let limited = "ulimit -f 20000; trap '' XFSZ; exec \"$@\"";
         let ended = std::process::Command::new("sh")
             .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_imbrex"), "load", &drive])

@@ -24,7 +24,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a run of the command left behind.
+/// The outcome of a run of the command.
 #[derive(Debug)]
 struct Ran {
     code: Option<i32>,
@@ -33,14 +33,14 @@ struct Ran {
 }
 
 impl Ran {
-    /// It ended well; what it printed.
+    /// Checks that it succeeded; returns its output.
     #[track_caller]
     fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         String::from_utf8(self.stdout).unwrap()
     }
 
-    /// It ended with `code` and one line that holds all of `parts`.
+    /// Checks that it failed with `code` and a last line that contains all of `parts`.
     #[track_caller]
     fn fails(self, code: i32, parts: &[&str]) -> String {
         let stderr = self.stderr;
@@ -69,7 +69,7 @@ fn imbrex(args: &[&str]) -> Ran {
     ran(command().args(args).output().unwrap())
 }
 
-/// As [`imbrex`], with `input` on standard input.
+/// Like [`imbrex`], with `input` on standard input.
 fn imbrex_with(input: &[u8], args: &[&str]) -> Ran {
     let mut child = command()
         .args(args)
@@ -79,7 +79,7 @@ fn imbrex_with(input: &[u8], args: &[&str]) -> Ran {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // A command that fails early closes its end; what it says then is what the test looks at.
+    // A command that fails early closes its end; the test checks its messages.
     let _ = stdin.write_all(input);
     drop(stdin);
     ran(child.wait_with_output().unwrap())
@@ -124,13 +124,13 @@ impl Drive {
         imbrex_with(input, &[&[command, self.path_str()], args].concat())
     }
 
-    /// Where another file of the test may lie.
+    /// The path of another file in the test's directory.
     fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 }
 
-/// A copy that takes no more room than the data: an image is a sparse file.
+/// Copies a sparse file without its holes.
 fn copy_sparse(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("--sparse=always").args([from, to]).status().unwrap();
     assert!(status.success());
@@ -148,7 +148,7 @@ fn value(n: usize, round: usize) -> String {
 }
 
 impl Ran {
-    /// The command line made no sense.
+    /// Checks that the command line was refused.
     #[track_caller]
     fn fails_usage(self) {
         assert_eq!(self.code, Some(2), "{}", self.stderr);

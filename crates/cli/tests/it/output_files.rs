@@ -1,10 +1,10 @@
-//! Files that options name to be written.
+//! Output files that options name.
 
 use crate::{Drive, Ran, command, imbrex};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// `run` on a drive without a store, with a library that every program has for an adapter.
+/// `run` on a drive without a store, with a library that every program loads in place of an adapter.
 fn run_program(drive: &Drive, args: &[&str], script: &str) -> (Ran, Vec<String>) {
     let bare = drive.beside("bare");
     let bare = bare.to_str().unwrap();
@@ -79,7 +79,7 @@ fn a_picture_takes_the_place_of_a_file_or_leaves_it() {
     assert_eq!(mode(&picture), 0o640);
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(draw(Path::new("/dev/stdout")).ok().contains("<svg"));
-    // What another file would break is written where it is.
+    // A file whose properties a new file would not keep is written in place.
     let (dangling, behind, second) = (dir.join("dangling"), dir.join("behind"), dir.join("second"));
     std::os::unix::fs::symlink("behind", &dangling).unwrap();
     draw(&dangling).ok();

@@ -1,4 +1,4 @@
-//! replay: a trace through the block driver, and traces and options that cannot be.
+//! replay: a trace on the block driver, and impossible traces and options.
 
 use crate::imbrex;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! `serve`: what it offers, what it refuses, how it ends.
+//! `serve`: its services, its refusals, its end.
 
 use crate::{command, imbrex};
 use imbrex_disk::{Blocks, Disk, Lba, Persist, ZoneId};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 
-/// A blank drive, and room for a socket.
+/// A directory for blank drives and a socket.
 struct Blank {
     dir: tempfile::TempDir,
 }
@@ -33,7 +33,7 @@ impl Blank {
     }
 }
 
-/// A server that has said where it is.
+/// A server that has printed its address.
 struct Serving {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -56,7 +56,7 @@ fn serve(args: &[&str]) -> Serving {
 }
 
 impl Serving {
-    /// Ends it; its report.
+    /// Ends the server with Ctrl-C; returns its report.
     fn stop(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -67,7 +67,7 @@ impl Serving {
     }
 }
 
-/// Says hello and goes.
+/// Reads the greeting and disconnects.
 fn greeted(mut stream: impl Read + Write) {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
@@ -75,7 +75,7 @@ fn greeted(mut stream: impl Read + Write) {
     stream.write_all(&3_u32.to_be_bytes()).unwrap();
 }
 
-/// Writes the first block; the number of the error that it got, or 0.
+/// Writes the first block; returns the error number of the reply, or 0.
 fn wrote_block(mut stream: impl Read + Write) -> u32 {
     greeted(&mut stream);
     // Whatever is served under no name.
@@ -92,7 +92,7 @@ fn wrote_block(mut stream: impl Read + Write) -> u32 {
     u32::from_be_bytes(reply[4..8].try_into().unwrap())
 }
 
-/// Nothing was printed when it happened; in the end a flush was refused, and nothing said what had failed.
+/// Nothing was printed at the failure. At the end a flush was refused, and no message named the failure.
 #[test]
 fn what_the_drive_fails_at_is_told_at_once_and_in_the_end() {
     let blank = Blank::new();
@@ -113,7 +113,7 @@ fn what_the_drive_fails_at_is_told_at_once_and_in_the_end() {
     assert!(end.contains("the last flush failed") && end.contains(&failed), "{end}");
 }
 
-/// What it prints is lost; it serves all the same.
+/// Its output has no reader; it serves all the same.
 #[test]
 fn it_serves_where_nobody_reads_its_output() {
     let blank = Blank::new();
@@ -158,7 +158,7 @@ fn a_drive_is_served_until_somebody_ends_it() {
     assert!(!PathBuf::from(socket).exists());
 }
 
-/// Who asked for a free port and for JSON was never told which it was.
+/// With a free port and JSON output, the port was never printed.
 #[test]
 fn where_it_listens_is_told_beside_json() {
     let blank = Blank::new();
@@ -230,7 +230,7 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     imbrex(&[&["drive", "create", &drive, "--blank"], &shape[..]].concat()).ok();
     let args = ["serve", "--drive", &drive, "--socket", &socket, "--buffer", "1MiB"];
     imbrex(&args).fails(4, &["no block device yet", "--make"]);
-    // Where the record cannot be, none is made; nor is there a record of what is not served.
+    // If the record cannot be created, no block device is made. If nothing is served, no record is left.
     let taken = [&args[..], &["--make", "--record", &drive]].concat();
     imbrex(&taken).fails(4, &["cannot record to", "File exists"]);
     let record = blank.path("none.csv");
@@ -241,7 +241,7 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     greeted(UnixStream::connect(&socket).unwrap());
     let report = made.stop();
     assert!(report.contains("checkpoints"), "{report}");
-    // It is there now: --make does not make it anew.
+    // The block device exists now: --make does not make it again.
     serve(&[&args[1..], &["--make"]].concat()).stop();
     for command in ["stats", "dump", "scan"] {
         imbrex(&[command, &drive]).fails(4, &["a block device (`imbrex serve` serves it"]);
@@ -254,7 +254,7 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     let trace = std::fs::read_to_string(blank.path("trace.csv")).unwrap();
     assert_eq!(trace, "time_us,op,offset_bytes,size_bytes\n");
     imbrex(&[&["serve"], &record[..]].concat()).fails(4, &["trace.csv", "File exists"]);
-    // Nor does a power cut while it opens end it.
+    // A power cut during its opening does not lose it.
     imbrex(&[&args[..], &["--cut-after", "0"]].concat()).fails(4, &["the disk has no power"]);
     serve(&args[1..]).stop();
     let small = blank.path("small");
@@ -264,7 +264,7 @@ fn a_zoned_drive_is_served_through_the_block_driver() {
     imbrex(&args).fails(4, &["sequential zones that can be written", "are"]);
 }
 
-/// What a block device holds is verified and drawn without a server.
+/// A block device is checked and drawn without a server.
 #[test]
 fn a_block_device_is_checked_and_drawn() {
     let blank = Blank::new();
@@ -291,7 +291,7 @@ fn a_block_device_is_checked_and_drawn() {
     let json = imbrex(&["--format", "json", "drive", "zones", &drive]).ok();
     assert!(json.contains("block_device"), "{json}");
 
-    // A block that went to a data zone when it left the buffer.
+    // A block that was evicted from the buffer to a data zone.
     let image = std::fs::read(&drive).unwrap();
     let blocks: Vec<usize> = (0..image.len() - 4096)
         .step_by(4096)
@@ -306,7 +306,7 @@ fn a_block_device_is_checked_and_drawn() {
     imbrex(&["stats", &drive]).fails(4, &["`imbrex check` verifies"]);
 }
 
-/// It was taken for a store with a damaged catalog, and what it held could not be had.
+/// It was taken for a store with a damaged catalog, and could not be opened.
 #[test]
 fn a_block_device_that_has_lost_a_zone_of_superblocks_is_served() {
     use imbrex_disk::{Geometry, GeometrySpec, Rule, ZoneSpec};
@@ -347,12 +347,12 @@ fn a_block_device_that_has_lost_a_zone_of_superblocks_is_served() {
     }
 }
 
-/// A name that no server takes: were a drive served that is to be refused before, this would end it.
+/// An export name that every server refuses: it ends a server that should have refused its drive.
 fn too_long() -> String {
     "n".repeat(5000)
 }
 
-/// One bit of a header made a store look like a blank drive, which `--make` formats.
+/// With one flipped bit in a header a store looked like a blank drive, which `--make` formats.
 #[test]
 fn a_drive_that_was_written_to_is_not_made_a_block_device() {
     let blank = Blank::new();
@@ -377,7 +377,7 @@ fn a_drive_that_was_written_to_is_not_made_a_block_device() {
                 damaged[at..at + damaged_len].iter_mut().for_each(|byte| *byte ^= 16);
             }
             std::fs::write(&drive, damaged).unwrap();
-            // What a conventional drive holds that nobody knows is its clients'.
+            // Unknown data on a conventional drive belongs to its clients.
             if damaged_len == 1 {
                 refused(&drive, 5, &["may hold a store", "catalog header"]);
             } else if name == "zoned" {
@@ -441,7 +441,7 @@ fn the_kernels_door_is_there_or_says_how_to_get_it() {
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         assert!(ran.stderr.contains("--ublk"), "{}", ran.stderr);
     }
-    // A drive that is refused is not written on: no block device is made of it.
+    // A refused drive is not written: no block device is made on it.
     let drive = blank.path("z");
     let shape = ["--rule", "zoned", "--zone-len", "1MiB", "--capacity", "64MiB", "--no-timing"];
     imbrex(&[&["drive", "create", &drive, "--blank"], &shape[..]].concat()).ok();

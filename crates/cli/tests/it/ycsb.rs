@@ -1,9 +1,9 @@
-//! ycsb: property files as YCSB has them, a load and a run on one drive, and what cannot be run.
+//! ycsb: YCSB's property files, a load and a run on one drive, and impossible runs.
 
 use crate::{Drive, Ran, imbrex};
 use std::path::Path;
 
-/// Property sets that ask for what YCSB's six workloads ask for.
+/// Properties equal to those of YCSB's six workloads.
 const WORKLOADS: [(&str, &str); 6] = [
     ("a", "readproportion=0.5\nupdateproportion=0.5\nrequestdistribution=zipfian\n"),
     ("b", "readproportion=0.95\nupdateproportion=0.05\nrequestdistribution=zipfian\n"),
@@ -98,7 +98,7 @@ fn what_was_loaded_into_an_image_is_there_for_later_runs() {
     let ran = on("run", &[&whole[..], &["--mode=threads", "--threads=2"]].concat()).ok();
     let reads = number(&ran, "READ", "Return=OK");
     assert_eq!(number(&ran, "VERIFY", "Return=OK"), reads);
-    // Updates kept to the form; what is expected to be longer is not what was written.
+    // Updates keep the form of values, so a run that expects longer ones finds wrong values.
     let ran = on("run", &[&whole[..], &["-p", "fieldlength=101"]].concat()).ok();
     assert!(number(&ran, "VERIFY", "Return=UNEXPECTED_STATE") > 0.0, "{ran}");
     let more = on("run", &["-p", "recordcount=600", "-p", "requestdistribution=uniform"]).ok();
@@ -117,7 +117,7 @@ fn what_was_measured_is_not_lost_with_the_file_for_it() {
         imbrex(&["ycsb", "load", "-p", "recordcount=9", "-p", &format!("exportfile={file}")])
     };
     let dir = drive.dir.path().to_str().unwrap();
-    // Before anything is done.
+    // The error comes before any operation.
     let refused = load(dir);
     assert!(refused.stdout.is_empty());
     refused.fails(4, &["cannot write", dir, "directory"]);
@@ -195,7 +195,7 @@ fn a_schedule_is_told_in_every_form() {
     let text = imbrex(&[&args[..], &["--format", "table"]].concat()).ok();
     assert!(text.contains("arrivals: poisson, 100 ops/s"), "{text}");
     assert!(text.contains("  schedule  ") && text.contains("    response  "), "{text}");
-    // In this machine's time it says whether the schedule was kept, as the original does.
+    // In this machine's time it reports whether the schedule was kept, like the original.
     let verdict =
         |line: &str| line.starts_with("schedule kept: ") || line.starts_with("schedule NOT kept (");
     let more = ["-p", "operationcount=20", "--mode", "threads"];
@@ -257,7 +257,7 @@ fn no_store_answers_everything() {
     }
 }
 
-/// What ended the load before a run was told as a command line that makes no sense.
+/// The failure of the load before a run was reported as a wrong command line.
 #[test]
 fn a_drive_without_room_for_the_records_is_the_stores_failure() {
     let dir = tempfile::tempdir().unwrap();
