@@ -57,15 +57,15 @@ pub(super) fn find_broken_ends<'a>(
     told: &mut Told,
     records: impl Iterator<Item = &'a Record>,
 ) -> Result<(), DriverError> {
-    for (zone, named) in named(&state.pool, told, records) {
-        let Some(slot) = state.pool.get(zone).copied() else { continue };
+    for (zone, named) in named(&state.zones.pool, told, records) {
+        let Some(slot) = state.zones.pool.get(zone).copied() else { continue };
         let is_data = matches!(slot.used, Use::Free | Use::Sealed) && !slot.pointer.is_zero();
         if !is_data || is_given_up(&*state.disk, zone) {
             continue;
         }
         let found = end_of(state, &slot, named).map_err(during("looking for the end of a zone"))?;
         if let Some((end, broken)) = found {
-            state.pool.set_pointer(zone, end);
+            state.zones.pool.set_pointer(zone, end);
             told.broken.insert(zone, broken);
         }
     }
@@ -196,7 +196,7 @@ pub(super) fn counted(
 fn is_as_before(state: &State, told: &Told, lba: Lba) -> Result<bool, DiskError> {
     let mapped = state.map.lookup(BlockRange::new(lba, Blocks::new(1))).next();
     let Some(at) = mapped.and_then(|piece| piece.at) else { return Ok(true) };
-    let Some(slot) = state.pool.zone_of(at) else { return Ok(false) };
+    let Some(slot) = state.zones.pool.zone_of(at) else { return Ok(false) };
     let index = slot.index(at);
     let mut block = vec![0; BLOCK_LEN_BYTES];
     let sum = if index < slot.summed().get() {
@@ -227,7 +227,7 @@ pub(super) fn finish_broken(state: &State) -> Result<(), DiskError> {
     let is_broken = |slot: &&PoolZone| {
         slot.used == Use::Sealed && !slot.is_full() && !can_be_continued(&*state.disk, slot)
     };
-    let mut slots = state.pool.iter().filter(is_broken).filter(is_active);
+    let mut slots = state.zones.pool.iter().filter(is_broken).filter(is_active);
     slots.try_for_each(|slot| finish_zone(&*state.disk, slot.zone))
 }
 

@@ -76,7 +76,7 @@ impl BlockDriver {
     ) -> Result<Option<DriverCheck>, DiskError> {
         let (zones, mapped, mut unreadable, buffered) = {
             let state = self.state();
-            let zones: Vec<ZoneId> = state.pool.iter().map(|slot| slot.zone).collect();
+            let zones: Vec<ZoneId> = state.zones.pool.iter().map(|slot| slot.zone).collect();
             (zones, state.map.mapped(), state.lost.clone(), state.buffer.len())
         };
         let mut done = Blocks::ZERO;
@@ -148,7 +148,7 @@ impl BlockDriver {
                 ZoneState::Full | ZoneState::ReadOnly => info.capacity,
                 state => state.write_pointer(info.start).unwrap_or(info.start) - info.start,
             };
-            let (used, live) = match state.pool.get(zone) {
+            let (used, live) = match state.zones.pool.get(zone) {
                 _ if zone.0 < SUPERBLOCK_ZONE_COUNT => (DeviceZoneUse::Superblocks, written),
                 _ if is_of_journal(zone) => (DeviceZoneUse::Journal, state.copies.active(zone)),
                 Some(slot) if slot.used == Use::Checkpoint => (DeviceZoneUse::Checkpoint, written),

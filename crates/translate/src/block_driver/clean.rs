@@ -41,8 +41,9 @@
 
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 use super::cleaning::Cleaning;
+use super::data_zones::Stream;
 use super::mapping::Piece;
-use super::pool::{PoolZone, Stream, Use};
+use super::pool::{PoolZone, Use};
 use super::state::State;
 use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
 use super::summaries::Part;
@@ -94,9 +95,9 @@ impl State {
         };
         let most = PAID_LEN_MAX.max(factor * written.get());
         self.debt.blocks = self.debt.blocks.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
-        if self.pool.free() <= self.reserve() && !self.can_lend() {
+        if self.zones.pool.free() <= self.reserve() && !self.can_lend() {
             // Nothing else is to be had, so the cleaning should be over when the host's zone is full.
-            let rest = (self.rest_of(Stream::Host) + self.shared_room()).max(1);
+            let rest = (self.zones.rest_of(Stream::Host) + self.shared_room()).max(1);
             self.debt.blocks = self.debt.blocks.max(written.get() * cleaning.left.get() / rest);
         }
         let mut paid = 0;
@@ -109,20 +110,15 @@ impl State {
         Ok(())
     }
 
-    /// What is left of the zone that a stream is writing.
-    fn rest_of(&self, stream: Stream) -> u64 {
-        self.open[stream as usize].map_or(0, |zone| self.pool.rest(zone).1.get())
-    }
-
     /// What the host can evict once a cleaning is over, without any other.
     fn room_after(&self, cleaning: &Cleaning) -> u64 {
         let zone_len = self.superblock.zone_len.get();
-        let (left, rest) = (cleaning.left.get(), self.rest_of(Stream::Cleaning));
+        let (left, rest) = (cleaning.left.get(), self.zones.rest_of(Stream::Cleaning));
         let to_take = left.saturating_sub(rest).div_ceil(zone_len);
         let lendable = (rest + to_take * zone_len).saturating_sub(left);
-        let free = (self.pool.free() + cleaning.zones.len()) as u64;
+        let free = (self.zones.pool.free() + cleaning.zones.len()) as u64;
         let kept = self.reserve_between_cleanings() as u64;
-        self.rest_of(Stream::Host) + lendable + free.saturating_sub(kept + to_take) * zone_len
+        self.zones.rest_of(Stream::Host) + lendable + free.saturating_sub(kept + to_take) * zone_len
     }
 
     /// Whether as many zones are free without the one that cleaning is writing, once that is over.
@@ -130,16 +126,16 @@ impl State {
         let (coming, left) =
             self.cleaning.as_ref().map_or((0, 0), |c| (c.zones.len(), c.left.get()));
         let to_take = left.div_ceil(self.superblock.zone_len.get()) as usize;
-        self.reserve_between_cleanings() + to_take <= self.pool.free() + coming
+        self.reserve_between_cleanings() + to_take <= self.zones.pool.free() + coming
     }
 
     /// Gives the host the zone that cleaning is writing, if it has none; see the module.
     pub(super) fn lend_zone(&mut self) -> bool {
-        if self.open[Stream::Host as usize].is_none()
+        if self.zones.open[Stream::Host as usize].is_none()
             && self.can_lend()
-            && let Some(zone) = self.open[Stream::Cleaning as usize].take()
+            && let Some(zone) = self.zones.open[Stream::Cleaning as usize].take()
         {
-            self.open[Stream::Host as usize] = Some(zone);
+            self.zones.open[Stream::Host as usize] = Some(zone);
             return true;
         }
         false
@@ -149,26 +145,26 @@ impl State {
     /// if as many zones are free when it is over as K5 asks for.
     fn shared_room(&self) -> u64 {
         let Some(cleaning) = &self.cleaning else { return 0 };
-        if self.pool.free() + cleaning.zones.len() < self.reserve_between_cleanings() {
+        if self.zones.pool.free() + cleaning.zones.len() < self.reserve_between_cleanings() {
             return 0;
         }
-        self.rest_of(Stream::Cleaning).saturating_sub(cleaning.left.get())
+        self.zones.rest_of(Stream::Cleaning).saturating_sub(cleaning.left.get())
     }
 
     /// Where the host writes in the zone that cleaning is writing, and how much fits; see the module.
     pub(super) fn share_zone(&self) -> Option<(ZoneId, Pba, Blocks)> {
         let room = Blocks::new(self.shared_room());
-        let zone = self.open[Stream::Cleaning as usize].filter(|_| !room.is_zero())?;
-        Some((zone, self.pool.rest(zone).0, room))
+        let zone = self.zones.open[Stream::Cleaning as usize].filter(|_| !room.is_zero())?;
+        Some((zone, self.zones.pool.rest(zone).0, room))
     }
 
     /// A step towards more free zones, if there are few.
     pub(super) fn room_step(&mut self) -> Result<u64, DiskError> {
-        if self.reserve() + CLEAN_AHEAD_ZONE_COUNT < self.pool.free() {
+        if self.reserve() + CLEAN_AHEAD_ZONE_COUNT < self.zones.pool.free() {
             self.debt.blocks = 0;
             return Ok(0);
         }
-        if self.pool.count(Use::Emptied) > 0 {
+        if self.zones.pool.count(Use::Emptied) > 0 {
             self.reclaim()?;
             return Ok(1);
         }
@@ -194,7 +190,8 @@ impl State {
             cleaning.next += usize::from(run.len.is_zero());
             for piece in self.map.lookup(now) {
                 // What was written again meanwhile lies elsewhere.
-                let zone = piece.at.and_then(|at| self.pool.zone_of(at)).map(|slot| slot.zone);
+                let zone =
+                    piece.at.and_then(|at| self.zones.pool.zone_of(at)).map(|slot| slot.zone);
                 if zone.is_some_and(|zone| cleaning.zones.contains_key(&zone)) {
                     pieces.push(piece);
                 }
@@ -236,7 +233,7 @@ impl State {
                 (cleaning.zones.len() - cleaning.unreadable.len()) as u64;
             self.debt.taken_zones = 0;
             self.commit()?;
-            let kept_count = (self.pool.iter().count() / UNREADABLE_ZONE_SHARE).max(1);
+            let kept_count = (self.zones.pool.iter().count() / UNREADABLE_ZONE_SHARE).max(1);
             if kept_count < self.unreadable_zones().len() {
                 self.abandon_unreadable()?;
             }
@@ -260,9 +257,9 @@ impl State {
     /// What is left in a zone that was cleaned cannot be read, unless the host wrote all of it anew.
     fn leave_alone(&mut self, cleaning: &Cleaning, zone: ZoneId) {
         let life = cleaning.zones.get(&zone).copied();
-        let slot = self.pool.get(zone);
+        let slot = self.zones.pool.get(zone);
         if slot.is_some_and(|slot| slot.used == Use::Sealed && Some(slot.generation) == life) {
-            self.pool.set(zone, Use::Unreadable);
+            self.zones.pool.set(zone, Use::Unreadable);
         }
     }
 
@@ -272,12 +269,12 @@ impl State {
     }
 
     pub(super) fn has_abandoned(&self) -> bool {
-        self.pool.count(Use::Abandoned) > 0
+        self.zones.pool.count(Use::Abandoned) > 0
     }
 
     /// The zones that were left alone and can be written again.
     fn unreadable_zones(&self) -> Vec<ZoneId> {
-        let slots = self.pool.iter().filter(|slot| slot.used == Use::Unreadable);
+        let slots = self.zones.pool.iter().filter(|slot| slot.used == Use::Unreadable);
         slots.map(|slot| slot.zone).filter(|&zone| !is_given_up(&*self.disk, zone)).collect()
     }
 
@@ -299,8 +296,8 @@ impl State {
                     self.lost.remove(range);
                 }
             }
-            self.pool.set(zone, Use::Abandoned);
-            self.summaries.forget(zone);
+            self.zones.pool.set(zone, Use::Abandoned);
+            self.zones.summaries.forget(zone);
         }
         Ok(!zones.is_empty())
     }
@@ -308,6 +305,7 @@ impl State {
     fn begin_cleaning(&mut self, is_urgent: bool) -> bool {
         // One that the drive has given up is not gained by that.
         let sealed = self
+            .zones
             .pool
             .iter()
             .filter(|slot| slot.used == Use::Sealed && !is_given_up(&*self.disk, slot.zone));
@@ -329,7 +327,7 @@ impl State {
         let found = candidates(order, fills);
         let content = |&zone: &ZoneId| ZoneContent {
             zone,
-            written: self.pool.get(zone).map_or(Blocks::ZERO, PoolZone::written),
+            written: self.zones.pool.get(zone).map_or(Blocks::ZERO, PoolZone::written),
             runs: self.map.runs_in(zone).map(|run| run.range()).collect(),
         };
         let contents: Vec<ZoneContent> = found.iter().map(content).collect();
@@ -349,7 +347,8 @@ impl State {
             self.counters.cleaned_garbage_blocks += chosen.garbage().get();
         }
         let (valid, garbage) = (chosen.valid, chosen.garbage());
-        let life = |zone: ZoneId| (zone, self.pool.get(zone).map_or(0, |slot| slot.generation));
+        let life =
+            |zone: ZoneId| (zone, self.zones.pool.get(zone).map_or(0, |slot| slot.generation));
         self.cleaning = Some(Cleaning {
             zones: chosen.zones.into_iter().map(life).collect(),
             valid,
@@ -392,7 +391,9 @@ impl State {
                         found.ranges.push(range);
                     }
                     Err(DiskError::Medium { .. }) => {
-                        found.unreadable.extend(self.pool.zone_of(start).map(|slot| slot.zone));
+                        found
+                            .unreadable
+                            .extend(self.zones.pool.zone_of(start).map(|slot| slot.zone));
                     }
                     Err(error) => return Err(error),
                 }
@@ -412,7 +413,8 @@ impl State {
             parts.push(Part { at, lba: piece.range.start, buf });
             rest = behind;
         }
-        self.read_data(parts)?;
+        let fetched = self.zones.summaries.cut(&self.zones.pool, parts)?.fetch(&*self.disk);
+        self.end_read(fetched).expect("nobody else changes the state meanwhile")?;
         Ok(data)
     }
 }

@@ -22,7 +22,7 @@ use super::mapping::Mapping;
 use super::options::DriverOptions;
 use super::pool::{Pool, Use, data_len};
 use super::state::{RESERVE_ZONE_COUNT, State};
-use super::superblocks::SUPERBLOCK_COUNT;
+use super::superblocks::{SUPERBLOCK_COUNT, SuperblockZones};
 use super::zones::{SUPERBLOCK_ZONE_COUNT, is_given_up, journal_zones, spec, zones_of};
 use imbrex_disk::{Blocks, Disk, Persist, ZoneId, ZoneKind, ZoneState};
 use std::sync::Arc;
@@ -137,7 +137,8 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
     // What is in a read-only one is nobody's.
     pool.promote(Use::Sealed, Use::Lost);
     let slots = [0, 1].map(|zone| (!is_given_up(&*disk, ZoneId(zone))).then_some(0));
-    let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
+    let superblocks = SuperblockZones { slots, are_broken: [false; 2] };
+    let mut state = State::new(disk, options, superblock, superblocks, map, copies, journal, pool);
     clear_conventional(&state)?;
     state.checkpoint_now().map_err(during("writing the first checkpoint"))?;
     Ok(state)

@@ -127,9 +127,9 @@ impl BlockDriver {
                 + state.pending.memory_bytes()
                 + state.copies.memory_bytes()
                 + state.journal.memory_bytes()
-                + state.summaries.memory_bytes(),
+                + state.zones.summaries.memory_bytes(),
             lost_blocks: state.lost.total().get(),
-            free_zones: state.pool.free() as u64,
+            free_zones: state.zones.pool.free() as u64,
             ..state.counters
         }
     }
@@ -224,7 +224,7 @@ impl Disk for BlockDriver {
     }
 
     fn known(&self, range: BlockRange) -> (Known, Blocks) {
-        self.state().known(range)
+        self.state().newest().known(range)
     }
 
     fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {

@@ -41,7 +41,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     zones_of(disk.geometry())?;
     // After a kill the drive may tell of what a power cut would still take back.
     disk.flush().map_err(during("flushing the drive"))?;
-    let Newest { superblock, slots, are_broken, is_alone, stand_in, damaged_count } =
+    let Newest { superblock, zones: superblocks, is_alone, stand_in, damaged_count } =
         newest(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
     let (checkpoint, second_count) = read_checkpoint(&*disk, &superblock)?;
@@ -62,17 +62,16 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
         journal.note_crcs(run.at, crcs.by_ref().take(run.range.len.get() as usize));
     }
     let pool = Pool::new(&*disk, behind(&journal));
-    let mut state = State::new(disk, options, superblock, slots, map, copies, journal, pool);
-    state.are_slots_broken = are_broken;
+    let mut state = State::new(disk, options, superblock, superblocks, map, copies, journal, pool);
     state.counters.second_copies = damaged_count + second_count;
     for zone in state.superblock.checkpoint.zones() {
-        state.pool.set(zone, Use::Checkpoint);
+        state.zones.pool.set(zone, Use::Checkpoint);
     }
     for &range in &checkpoint.lost {
         state.lost.insert(range);
     }
     for &(zone, generation) in &checkpoint.generations {
-        state.pool.set_generation(zone, generation);
+        state.zones.pool.set_generation(zone, generation);
     }
     let offline = find_lost_journal_zones(&mut state, &checkpoint)?;
     let entries = read_journal(&mut state, &checkpoint, offline)?;
@@ -81,26 +80,26 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     state.counters.replayed_entries = entries.len() as u64;
     let mut told = Told { sums: checkpoint.sums.into_iter().collect(), ..Told::default() };
     let records = entries.iter().flat_map(|found| &found.entry.records);
-    forget_earlier_lives(&state.pool, &mut told, records.clone());
+    forget_earlier_lives(&state.zones.pool, &mut told, records.clone());
     find_data_ends(&mut state, &told, records.clone())?;
     find_broken_ends(&mut state, &mut told, records)?;
     let named = replay(&mut state, &mut told, entries)?;
     // S3: others are reset before they are written on.
     let is_needed =
         |slot: &&PoolZone| slot.generation != 0 && !state.map.valid(slot.zone).is_zero();
-    for slot in state.pool.iter().filter(is_needed) {
-        state.summaries.resume(slot, &told);
+    for slot in state.zones.pool.iter().filter(is_needed) {
+        state.zones.summaries.resume(slot, &told);
     }
     load_buffer(&mut state)?;
     free_blank(&mut state, &named);
     if is_alone {
         // K7: what the one before it tells of is not touched before, nor is a stand-in for its zone.
-        let stand_in = stand_in.and_then(|zone| state.pool.get(zone).copied());
+        let stand_in = stand_in.and_then(|zone| state.zones.pool.get(zone).copied());
         let stand_in = stand_in.filter(|slot| state.map.valid(slot.zone).is_zero());
-        stand_in.into_iter().for_each(|slot| state.pool.set(slot.zone, Use::Checkpoint));
+        stand_in.into_iter().for_each(|slot| state.zones.pool.set(slot.zone, Use::Checkpoint));
         state.superblock.number += 1;
         state.write_superblock().map_err(during("writing the superblock again"))?;
-        stand_in.into_iter().for_each(|slot| state.pool.set(slot.zone, slot.used));
+        stand_in.into_iter().for_each(|slot| state.zones.pool.set(slot.zone, slot.used));
     }
     settle(&mut state)?;
     Ok(state)
@@ -191,14 +190,14 @@ fn load_part(state: &mut State, range: BlockRange, at: Pba) -> Result<(), Driver
 
 /// Says which zones can be written from their start.
 fn free_blank(state: &mut State, named: &BTreeSet<ZoneId>) {
-    for slot in state.pool.iter().copied().collect::<Vec<_>>() {
+    for slot in state.zones.pool.iter().copied().collect::<Vec<_>>() {
         let is_blank = slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero();
         // One that is named may be empty: its data did not reach the platter, and what is written there now would
         // be taken for them if this recovery is cut short.
         if named.contains(&slot.zone) && (is_blank || slot.used == Use::Free) {
-            state.pool.set(slot.zone, Use::Recorded);
+            state.zones.pool.set(slot.zone, Use::Recorded);
         } else if is_blank {
-            state.pool.clear(&*state.disk, slot.zone);
+            state.zones.pool.clear(&*state.disk, slot.zone);
         }
     }
 }
@@ -210,23 +209,24 @@ fn settle(state: &mut State) -> Result<(), DriverError> {
     let part = |slot: &&PoolZone| {
         slot.used == Use::Sealed && !slot.is_full() && can_be_continued(&*disk, slot)
     };
-    let open: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).take(2).collect();
+    let open: Vec<ZoneId> =
+        state.zones.pool.iter().filter(part).map(|slot| slot.zone).take(2).collect();
     for (index, zone) in open.into_iter().enumerate() {
-        state.pool.set(zone, Use::Open);
-        state.open[index] = Some(zone);
+        state.zones.pool.set(zone, Use::Open);
+        state.zones.open[index] = Some(zone);
     }
     let living = state.journal.zones.iter_mut().filter(|zone| zone.used != JournalUse::Lost);
     living.for_each(|zone| zone.used = JournalUse::Sealed);
     // A power cut behind the superblock leaves them written in part, and a drive allows only so many of those.
     let stored: Vec<ZoneId> = state.superblock.checkpoint.zones().collect();
     for zone in stored {
-        state.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
+        state.zones.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
     }
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;
-    state.clear_all(Use::Recorded);
+    state.zones.clear_all(Use::Recorded);
     // Not before the checkpoint: how far a zone is written tells which records count.
-    let ended: Vec<ZoneId> = state.pool.iter().filter(part).map(|slot| slot.zone).collect();
-    state.finish_data(&ended).map_err(during("finishing a zone"))?;
+    let ended: Vec<ZoneId> = state.zones.pool.iter().filter(part).map(|slot| slot.zone).collect();
+    state.zones.finish(&ended).map_err(during("finishing a zone"))?;
     finish_broken(state).map_err(during("finishing a zone"))?;
     for zone in &state.journal.zones {
         let found = state.disk.zone(zone.zone).map(|info| info.state);

@@ -58,13 +58,6 @@ pub(super) enum Use {
 /// How many there are.
 const USE_COUNT: usize = Use::Lost as usize + 1;
 
-/// Whose data a zone takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
-    Host = 0,
-    Cleaning = 1,
-}
-
 /// A zone of the pool.
 ///
 /// ```text

@@ -35,11 +35,11 @@ pub(super) fn find_data_ends<'a>(
     let is_read_only = |slot: &&PoolZone| {
         state.disk.zone(slot.zone).is_some_and(|info| info.state == ZoneState::ReadOnly)
     };
-    let slots: Vec<PoolZone> = state.pool.iter().filter(is_read_only).copied().collect();
+    let slots: Vec<PoolZone> = state.zones.pool.iter().filter(is_read_only).copied().collect();
     for slot in slots {
         let end = end_of_data(&*state.disk, &slot, told, records.clone());
         let end = end.map_err(during("looking for the end of a read-only zone"))?;
-        state.pool.set_pointer(slot.zone, end);
+        state.zones.pool.set_pointer(slot.zone, end);
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ pub(super) fn replay(
             match record {
                 Record::Evicted { range, at } | Record::Moved { range, at } => {
                     let run = MapRun { start: range.start, at, len: range.len };
-                    let slot = state.pool.zone_of(at).copied();
+                    let slot = state.zones.pool.zone_of(at).copied();
                     let last = slot.and_then(|slot| emptied.get(&slot.zone));
                     let is_older = last.is_some_and(|&last| (number, index) < last);
                     named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
@@ -93,10 +93,12 @@ pub(super) fn replay(
                 }
                 // Unless it was begun anew the flush behind the record may have been cut, and what came instead be gone.
                 Record::Emptied { zone } if opened.get(&zone) > Some(&(number, index)) => {
-                    state.pool.get(zone).into_iter().for_each(|slot| told.forget(slot));
+                    state.zones.pool.get(zone).into_iter().for_each(|slot| told.forget(slot));
                 }
                 Record::Emptied { .. } => {}
-                Record::Opened { zone, generation } => state.pool.set_generation(zone, generation),
+                Record::Opened { zone, generation } => {
+                    state.zones.pool.set_generation(zone, generation)
+                }
                 Record::Sum { at, sum } => drop(told.sums.insert(at, sum)),
             }
         }

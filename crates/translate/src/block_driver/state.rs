@@ -4,21 +4,24 @@
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::Writing;
 use super::cleaning::{Cleaning, Debt};
+use super::data_zones::{DataZones, Stream};
 use super::error::{broken, no_room};
 use super::format::{
-    self, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Superblock, encode_header,
+    self, Checkpoint, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Run, Superblock,
+    checkpoint_len, encode_header,
 };
-use super::journal::{Journal, JournalUse};
+use super::journal::{Journal, JournalUse, JournalZone};
 use super::mapping::{Mapping, PbaRange};
+use super::newest::NewestContent;
 use super::options::{DriverCounters, DriverOptions};
-use super::pool::{Pool, PoolZone, Stream, Use};
+use super::pool::{Pool, PoolZone, Use};
 use super::regions::{EvictionOrder, Regions};
 use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
-use super::summaries::{Part, Reading, Summaries};
-use super::superblocks::Slots;
+use super::summaries::{Fetched, Reading, Summaries};
+use super::superblocks::SuperblockZones;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Known, Lba, Pba, Persist, ReadRequest,
-    ZoneId,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
+    ZoneState,
 };
 use std::sync::Arc;
 
@@ -46,7 +49,7 @@ pub(super) struct State {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: DriverOptions,
     pub(super) superblock: Superblock,
-    pub(super) slots: Slots,
+    pub(super) superblocks: SuperblockZones,
     pub(super) map: Mapping,
     pub(super) buffer: Buffer,
     pub(super) regions: Regions,
@@ -59,13 +62,10 @@ pub(super) struct State {
     pub(super) seq: u64,
     /// Entries below that one, and what they tell of, are flushed; 0 before the first flush.
     flushed_seq: u64,
-    pub(super) pool: Pool,
-    pub(super) summaries: Summaries,
+    pub(super) zones: DataZones,
     /// What the host wrote and the drive lost, and no map leads to any more: until what is written there next is in
     /// the journal.
     pub(super) lost: Regions,
-    /// The zones being written: what is evicted, and what cleaning moves.
-    pub(super) open: [Option<ZoneId>; 2],
     pub(super) evicting: Option<BlockRange>,
     pub(super) cleaning: Option<Cleaning>,
     /// What cleaning owes the host's writes; see [`State::clean_apace`].
@@ -77,8 +77,6 @@ pub(super) struct State {
     pub(super) is_poisoned: bool,
     /// The journal is full and being emptied: nothing may be written to it meanwhile.
     is_emptying_journal: bool,
-    /// Zones of superblocks in which the newest is followed by something else.
-    pub(super) are_slots_broken: [bool; 2],
 }
 
 impl State {
@@ -87,17 +85,18 @@ impl State {
         disk: Arc<dyn Disk>,
         options: &DriverOptions,
         superblock: Superblock,
-        slots: Slots,
+        superblocks: SuperblockZones,
         map: Mapping,
         copies: JournalIndex,
         journal: Journal,
         pool: Pool,
     ) -> State {
-        let id = superblock.id;
+        let summaries = Summaries::new(superblock.id, options.kept_summary_count);
+        let zones = DataZones { disk: Arc::clone(&disk), pool, summaries, open: [None; 2] };
         State {
             disk,
             superblock,
-            slots,
+            superblocks,
             map,
             buffer: Buffer::new(options.buffer_len),
             regions: Regions::new(options.eviction),
@@ -107,10 +106,8 @@ impl State {
             journal,
             seq: 1,
             flushed_seq: 0,
-            pool,
-            summaries: Summaries::new(id, options.kept_summary_count),
+            zones,
             lost: Regions::new(EvictionOrder::LargestRegion),
-            open: [None; 2],
             evicting: None,
             cleaning: None,
             debt: Debt::default(),
@@ -119,7 +116,6 @@ impl State {
             evictions: Vec::new(),
             is_poisoned: false,
             is_emptying_journal: false,
-            are_slots_broken: [false; 2],
             options: options.clone(),
         }
     }
@@ -151,50 +147,21 @@ impl State {
         &mut self,
         requests: &'a mut [ReadRequest<'_>],
     ) -> Result<Reading<'a>, DiskError> {
-        let mut parts = Vec::new();
-        for request in requests.iter_mut() {
-            let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
-            self.buffer.read_over(request.at, request.buf);
-            let (mut at, mut rest) = (range.start, &mut *request.buf);
-            let held: Vec<BlockRange> = self.regions.within(range).collect();
-            let ends = held.iter().map(|run| run.start).chain([range.end()]);
-            let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
-            for (start, end) in starts.zip(ends) {
-                if let Some(lost) = self.lost.within(BlockRange::new(start, end - start)).next() {
-                    return Err(DiskError::Medium { at: lost.start });
-                }
-                for piece in self.map.lookup(BlockRange::new(start, end - start)) {
-                    let (_, behind) = rest.split_at_mut((piece.range.start - at).bytes() as usize);
-                    let (buf, behind) = behind.split_at_mut(piece.range.len.bytes() as usize);
-                    match piece.at {
-                        Some(pba) => parts.push(Part { at: pba, lba: piece.range.start, buf }),
-                        None => buf.fill(0),
-                    }
-                    (at, rest) = (piece.range.end(), behind);
-                }
-            }
-        }
-        self.summaries.cut(&self.pool, parts)
+        let parts = self.newest().parts(requests)?;
+        self.zones.summaries.cut(&self.zones.pool, parts)
     }
 
-    /// What is known of the first block of `range`, and for how many more that is so.
-    pub(super) fn known(&self, range: BlockRange) -> (Known, Blocks) {
-        let first = [self.regions.within(range).next(), self.lost.within(range).next()];
-        let held = first.into_iter().flatten().min_by_key(|run| run.start);
-        let held_from = held.map_or(range.end(), |run| run.start);
-        if let Some(run) = held.filter(|run| run.start == range.start) {
-            return (Known::Nothing, run.len);
-        }
-        let unheld = BlockRange::new(range.start, held_from - range.start);
-        let mut pieces = self.map.lookup(unheld);
-        match pieces.next() {
-            Some(piece) if piece.at.is_none() => (Known::Unwritten, piece.range.len),
-            first => {
-                let mapped = pieces.take_while(|piece| piece.at.is_some());
-                let len = first.into_iter().chain(mapped).map(|piece| piece.range.len).sum();
-                (Known::Nothing, len)
-            }
-        }
+    /// K8: what came of a read; none if a zone that it read was begun anew meanwhile.
+    pub(super) fn end_read(&mut self, fetched: Fetched) -> Option<Result<(), DiskError>> {
+        let (outcome, is_wrong) = self.zones.end_read(fetched)?;
+        self.counters.wrong_blocks += u64::from(is_wrong);
+        Some(outcome)
+    }
+
+    /// Where the newest content of the host's blocks is.
+    pub(super) fn newest(&self) -> NewestContent<'_> {
+        let State { buffer, regions, lost, map, .. } = self;
+        NewestContent { buffer, regions, lost, map }
     }
 
     pub(super) fn trim(&mut self, range: BlockRange) -> Result<(), DiskError> {
@@ -222,7 +189,7 @@ impl State {
         self.flushed_seq = self.seq;
         // Where the journal is being emptied a commit holds records that are neither here nor there.
         if self.records.is_empty() && !self.is_emptying_journal {
-            self.clear_all(Use::Recorded);
+            self.zones.clear_all(Use::Recorded);
         }
         Ok(())
     }
@@ -295,9 +262,12 @@ impl State {
             let lbas = placed
                 .iter()
                 .flat_map(|(range, _)| (range.start.get()..range.end().get()).map(Lba::new));
-            match self.write_data(zone, now, lbas) {
-                Ok(()) => rest = behind,
-                Err(error) if self.passes_over(zone, &error) => {
+            match self.zones.write(zone, now, lbas) {
+                Ok(summary_count) => {
+                    self.counters.summary_blocks += summary_count;
+                    rest = behind;
+                }
+                Err(error) if self.zones.passes_over(zone, &error) => {
                     (ranges, unplaced) = before;
                     continue;
                 }
@@ -309,20 +279,6 @@ impl State {
             self.seal_if_full(zone)?;
         }
         Ok(true)
-    }
-
-    /// Passes over a zone that the drive has given up, as it said when the first was to be written there: nothing is
-    /// lost, and another one does as well. False if `error` says something else.
-    pub(super) fn passes_over(&mut self, zone: ZoneId, error: &DiskError) -> bool {
-        let is_given_up =
-            matches!(error, DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. });
-        let is_blank = self.pool.get(zone).is_some_and(|slot| slot.pointer.is_zero());
-        if is_given_up && is_blank {
-            self.pool.set(zone, Use::Lost);
-            self.summaries.forget(zone);
-            self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
-        }
-        is_given_up && is_blank
     }
 
     /// `range` lies in a data zone now, by the host's writes or by cleaning.
@@ -349,12 +305,12 @@ impl State {
 
     fn note_displaced(&mut self, displaced: &[PbaRange]) {
         for place in displaced {
-            if let Some(slot) = self.pool.zone_of(place.start)
+            if let Some(slot) = self.zones.pool.zone_of(place.start)
                 && matches!(slot.used, Use::Sealed | Use::Unreadable)
                 && self.map.valid(slot.zone).is_zero()
             {
                 let zone = slot.zone;
-                self.pool.set(zone, Use::Emptied);
+                self.zones.pool.set(zone, Use::Emptied);
             }
         }
     }
@@ -362,10 +318,10 @@ impl State {
     /// Ends a zone that is full. The flush is what keeps a power cut from leaving many zones written in
     /// part: a drive may have only so many.
     fn seal_if_full(&mut self, zone: ZoneId) -> Result<(), DiskError> {
-        if self.pool.get(zone).is_some_and(PoolZone::is_full) {
+        if self.zones.pool.get(zone).is_some_and(PoolZone::is_full) {
             let is_empty = self.map.valid(zone).is_zero();
-            self.pool.set(zone, if is_empty { Use::Emptied } else { Use::Sealed });
-            self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
+            self.zones.pool.set(zone, if is_empty { Use::Emptied } else { Use::Sealed });
+            self.zones.close(zone);
             self.disk.flush()?;
         }
         Ok(())
@@ -375,7 +331,7 @@ impl State {
 
     /// Where the next blocks of a stream go, and how many fit there.
     fn place(&mut self, stream: Stream) -> Result<(ZoneId, Pba, Blocks), DiskError> {
-        if self.open[stream as usize].is_none() {
+        if self.zones.open[stream as usize].is_none() {
             if stream == Stream::Host
                 && !self.is_emptying_journal
                 && let Some(shared) = self.make_room()?
@@ -383,16 +339,16 @@ impl State {
                 return Ok(shared);
             }
             // Making room may have opened one, to empty the journal.
-            if self.open[stream as usize].is_none() {
+            if self.zones.open[stream as usize].is_none() {
                 let zone = self.take_zone(Use::Open)?;
                 self.debt.taken_zones += usize::from(stream == Stream::Cleaning);
-                self.pool.set_generation(zone, self.seq);
+                self.zones.pool.set_generation(zone, self.seq);
                 self.records.push(Record::Opened { zone, generation: self.seq });
-                self.open[stream as usize] = Some(zone);
+                self.zones.open[stream as usize] = Some(zone);
             }
         }
-        let zone = self.open[stream as usize].expect("opened above");
-        let (at, room) = self.pool.rest(zone);
+        let zone = self.zones.open[stream as usize].expect("opened above");
+        let (at, room) = self.zones.pool.rest(zone);
         Ok((zone, at, room))
     }
 
@@ -410,24 +366,22 @@ impl State {
     }
 
     fn take_zone(&mut self, used: Use) -> Result<ZoneId, DiskError> {
-        if self.pool.free() == 0 && !self.is_emptying_journal {
+        if self.zones.pool.free() == 0 && !self.is_emptying_journal {
             self.reclaim()?;
         }
-        let taken = self.pool.take(&*self.disk, used)?;
         let none = || no_room("no zone of the drive is free for the block driver".to_owned());
-        let zone = taken.ok_or_else(none)?;
-        self.summaries.forget(zone);
-        Ok(zone)
+        self.zones.take(used)?.ok_or_else(none)
     }
 
     /// Sees to it that more zones are free than the reserve, or that the host has one, or a part of one: that is
     /// returned as [`Self::place`] would.
     fn make_room(&mut self) -> Result<Option<(ZoneId, Pba, Blocks)>, DiskError> {
         loop {
-            self.pool.blank(&*self.disk, self.reserve())?;
-            if self.reserve() < self.pool.free() {
+            self.zones.pool.blank(&*self.disk, self.reserve())?;
+            if self.reserve() < self.zones.pool.free() {
                 return Ok(None);
-            } else if self.pool.count(Use::Emptied) + self.pool.count(Use::Recorded) > 0 {
+            } else if self.zones.pool.count(Use::Emptied) + self.zones.pool.count(Use::Recorded) > 0
+            {
                 self.reclaim()?;
             } else if self.has_abandoned() {
                 self.save_copies()?;
@@ -444,17 +398,9 @@ impl State {
         }
     }
 
-    /// Nothing that matters is in zones of one use any more; what a stretch without its summary had in memory (S3) goes
-    /// with it.
-    pub(super) fn clear_all(&mut self, from: Use) {
-        for zone in self.pool.clear_all(&*self.disk, from) {
-            self.summaries.forget(zone);
-        }
-    }
-
     /// Makes zones resettable in which nothing is valid: a record, and a flush.
     pub(super) fn reclaim(&mut self) -> Result<(), DiskError> {
-        for zone in self.pool.promote(Use::Emptied, Use::Recorded) {
+        for zone in self.zones.pool.promote(Use::Emptied, Use::Recorded) {
             self.records.push(Record::Emptied { zone });
         }
         self.flush()
@@ -489,7 +435,7 @@ impl State {
         let quarter = self.journal.zone_len().get() / 4;
         let record_count_max = format::record_count(Blocks::new(quarter / 2)).min(RECORD_COUNT_MAX);
         // S2: before the records of what they are the checksums of.
-        let untold = self.summaries.take_untold(&self.pool);
+        let untold = self.zones.summaries.take_untold(&self.zones.pool);
         drop(self.records.splice(0..0, untold));
         loop {
             // One that was open and is full may have been left unnoticed.
@@ -599,10 +545,10 @@ impl State {
             self.checkpoint_now()?;
             // The checkpoint says all that they would, and that the zones are empty.
             self.records.clear();
-            self.clear_all(Use::Emptied);
-            self.clear_all(Use::Recorded);
+            self.zones.clear_all(Use::Emptied);
+            self.zones.clear_all(Use::Recorded);
             // One commit may turn a short journal many times, and no write of the host makes room in between (K5).
-            let is_enough = self.reserve() - MISSING_ZONE_COUNT_MAX <= self.pool.free();
+            let is_enough = self.reserve() - MISSING_ZONE_COUNT_MAX <= self.zones.pool.free();
             if is_enough || !self.clean_one()? {
                 break;
             }
@@ -665,6 +611,103 @@ impl State {
             && KEPT_BUFFER_SHARE * active <= self.buffer.capacity().get()
     }
 
+    // Checkpoints.
+
+    pub(super) fn begin_checkpoint(&mut self) {
+        let everything = BlockRange::new(Lba::new(0), self.superblock.len);
+        let copies = self.copies.copies_of(everything);
+        let copies: Vec<Run> =
+            copies.map(|(range, place)| Run { range, at: place.start }).collect();
+        let places =
+            copies.iter().flat_map(|run| (0..run.range.len.get()).map(|n| run.at + Blocks::new(n)));
+        let living = self.zones.pool.iter().filter(|slot| slot.generation != 0);
+        let living = living.map(|slot| (slot.zone, slot.generation));
+        // Nothing but copies is needed of a zone that is not open, and they are in memory.
+        let is_gone = |zone: &&JournalZone| {
+            let state = self.disk.zone(zone.zone).map(|info| info.state);
+            let is_given_up = matches!(state, Some(ZoneState::Offline | ZoneState::ReadOnly));
+            zone.used != JournalUse::Open && is_given_up
+        };
+        let given_up = self.journal.zones.iter().filter(is_gone);
+        let given_up = given_up.map(|zone| (zone.zone, 0));
+        let checkpoint = Checkpoint {
+            seq: self.seq,
+            next: self.journal.next(),
+            copy_crcs: places.map(|at| self.journal.crc(at)).collect(),
+            copies,
+            lost: self.lost.iter().collect(),
+            generations: living.chain(given_up).collect(),
+            sums: self.zones.summaries.open_sums(&self.zones.pool),
+            mapped: Vec::new(),
+        };
+        let (id, number) = (self.superblock.id, self.superblock.number + 1);
+        let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
+        let mut writing = Writing::new(id, number, &checkpoint, node_count, nodes);
+        // A zone that becomes idle later is not among them: this checkpoint speaks of its data.
+        let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
+        writing.idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
+        let abandoned = self.zones.pool.iter().filter(|slot| slot.used == Use::Abandoned);
+        writing.abandoned = abandoned.map(|slot| slot.zone).collect();
+        self.journal.has_untold_loss = false;
+        self.writing = Some(writing);
+    }
+
+    /// Writes a piece of the checkpoint under way; says how many blocks.
+    pub(super) fn checkpoint_step(&mut self) -> Result<u64, DiskError> {
+        let Some(writing) = &mut self.writing else { return Ok(0) };
+        let count = writing.step(self.superblock.id, &mut self.zones)?;
+        self.counters.checkpoint_blocks += count;
+        if let Some(writing) = self.writing.take_if(|writing| writing.is_whole()) {
+            self.end_checkpoint(writing)?;
+        }
+        Ok(count)
+    }
+
+    /// How many zones both copies of the next checkpoint may take: it may be half as long again as the last.
+    pub(super) fn checkpoint_zone_count(&self) -> usize {
+        let len_bytes = self.superblock.checkpoint.len_bytes;
+        let len = checkpoint_len(len_bytes + len_bytes / 2).get();
+        2 * len.div_ceil(self.journal.zone_len().get()).max(1) as usize
+    }
+
+    pub(super) fn write_superblock(&mut self) -> Result<(), DiskError> {
+        self.counters.checkpoint_blocks +=
+            self.superblocks.write(&self.superblock, &mut self.zones)?;
+        Ok(())
+    }
+
+    fn end_checkpoint(&mut self, writing: Writing) -> Result<(), DiskError> {
+        // What it points to must be durable before it is. No zone becomes resettable by that: the superblock may need
+        // one, and what the one before names is not to be touched yet (K7).
+        self.disk.flush()?;
+        let before = std::mem::replace(&mut self.superblock.checkpoint, writing.stored);
+        self.superblock.number += 1;
+        self.write_superblock()?;
+        for zone in before.zones().chain(writing.abandoned) {
+            self.zones.pool.clear(&*self.disk, zone);
+        }
+        for zone in
+            self.superblock.checkpoint.copies.clone().iter().filter_map(|zones| zones.last())
+        {
+            self.zones.pool.finish(&*self.disk, *zone)?;
+        }
+        self.counters.checkpoints += 1;
+        self.journal.free(&writing.idle);
+        Ok(())
+    }
+
+    pub(super) fn checkpoint_now(&mut self) -> Result<(), DiskError> {
+        // One under way is older than what happened since.
+        while self.writing.is_some() {
+            self.checkpoint_step()?;
+        }
+        self.begin_checkpoint();
+        while self.writing.is_some() {
+            self.checkpoint_step()?;
+        }
+        Ok(())
+    }
+
     // The pace.
 
     /// Does as much work as `written` blocks ask for.
@@ -714,46 +757,5 @@ impl State {
             return self.recycle_step(zone);
         }
         Ok(0)
-    }
-
-    /// Checks that the parts agree.
-    ///
-    /// # Errors
-    /// The first violation, in words.
-    #[cfg(test)]
-    pub(super) fn check(&self) -> Result<(), String> {
-        self.map.check()?;
-        self.buffer.check()?;
-        self.regions.check()?;
-        self.pending.check()?;
-        self.copies.check()?;
-        self.summaries.check(&self.pool)?;
-        self.pool.check()?;
-        if self.regions.total() != self.buffer.len() {
-            return Err(format!(
-                "{} buffered, {} in regions",
-                self.buffer.len(),
-                self.regions.total()
-            ));
-        }
-        for region in self.regions.iter() {
-            let copied: Blocks = self.copies.copies_of(region).map(|(range, _)| range.len).sum();
-            let pending: Blocks = self.pending.within(region).map(|range| range.len).sum();
-            if copied + pending < region.len {
-                return Err(format!("K1: {region} is neither in the journal nor about to be"));
-            }
-        }
-        for slot in self.pool.iter() {
-            let valid = self.map.valid(slot.zone);
-            let may_hold = matches!(slot.used, Use::Open | Use::Sealed | Use::Unreadable);
-            if !may_hold && !valid.is_zero() {
-                return Err(format!("K3: {} is {:?} and holds {valid}", slot.zone, slot.used));
-            }
-            let owned = self.open.contains(&Some(slot.zone));
-            if (slot.used == Use::Open) != owned {
-                return Err(format!("{} is {:?}, but owned: {owned}", slot.zone, slot.used));
-            }
-        }
-        Ok(())
     }
 }

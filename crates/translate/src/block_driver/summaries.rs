@@ -27,9 +27,8 @@ use super::journaled_sums::Told;
 #[cfg(test)]
 use super::pool::Use;
 use super::pool::{Pool, PoolZone};
-use super::state::State;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ReadRequest, ZoneId,
 };
 use quick_cache::UnitWeighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
@@ -48,8 +47,8 @@ struct Stretch {
 }
 
 /// A summary in memory: where it lies, and the generation of its zone.
-type Key = (Lba, u64);
-type Crcs = Arc<[u32]>;
+pub(super) type Key = (Lba, u64);
+pub(super) type Crcs = Arc<[u32]>;
 type Kept = Cache<Key, Crcs, UnitWeighter, BuildHasherDefault<DefaultHasher>>;
 
 /// The checksums of the data zones, as far as they are in memory.
@@ -170,6 +169,13 @@ impl Summaries {
         self.open.remove(&zone);
     }
 
+    /// Keeps summaries that were read.
+    pub(super) fn keep(&mut self, sums: BTreeMap<Key, Crcs>) {
+        for (key, crcs) in sums {
+            self.kept.insert(key, crcs);
+        }
+    }
+
     /// Checks S3.
     ///
     /// # Errors
@@ -241,12 +247,12 @@ pub(super) struct Reading<'a> {
 
 /// What the drive said.
 pub(super) struct Fetched {
-    outcome: Result<(), DiskError>,
-    is_wrong: bool,
+    pub(super) outcome: Result<(), DiskError>,
+    pub(super) is_wrong: bool,
     /// Summaries that were not in memory.
-    sums: BTreeMap<Key, Crcs>,
+    pub(super) sums: BTreeMap<Key, Crcs>,
     /// Where all this was read, and the generations that the zones had before.
-    zones: BTreeSet<(ZoneId, u64)>,
+    pub(super) zones: BTreeSet<(ZoneId, u64)>,
 }
 
 impl Reading<'_> {
@@ -297,69 +303,6 @@ impl Reading<'_> {
                 (!is_right).then_some(lba)
             })
         })
-    }
-}
-
-impl State {
-    /// Writes `data`, the host's blocks `lbas`, at the pointer of a data zone, with the summaries.
-    pub(super) fn write_data(
-        &mut self,
-        zone: ZoneId,
-        data: &[u8],
-        lbas: impl Iterator<Item = Lba>,
-    ) -> Result<(), DiskError> {
-        let slot = *self.pool.get(zone).expect("a zone of the pool is written");
-        let bytes = self.summaries.frame(&slot, data, lbas);
-        self.counters.summary_blocks += ((bytes.len() - data.len()) / BLOCK_LEN_BYTES) as u64;
-        self.write_framed(&slot, &bytes)
-    }
-
-    /// Writes the summaries of zones that are left in the middle, and ends them for the drive too. The flush is what
-    /// keeps a power cut from leaving a full zone of which the summary is missing.
-    pub(super) fn finish_data(&mut self, zones: &[ZoneId]) -> Result<(), DiskError> {
-        for &zone in zones {
-            let slot = *self.pool.get(zone).expect("a zone of the pool is ended");
-            let bytes = self.summaries.end(&slot);
-            if !bytes.is_empty() {
-                self.write_framed(&slot, &bytes)?;
-            }
-        }
-        if !zones.is_empty() {
-            self.disk.flush()?;
-        }
-        zones.iter().try_for_each(|&zone| self.pool.finish(&*self.disk, zone))
-    }
-
-    fn write_framed(&mut self, slot: &PoolZone, bytes: &[u8]) -> Result<(), DiskError> {
-        self.disk.write(slot.start + slot.pointer, bytes, Persist::Cached)?;
-        self.pool.advance(slot.zone, Blocks::holding(bytes.len() as u64));
-        Ok(())
-    }
-
-    /// Reads parts, and checks them.
-    ///
-    /// # Errors
-    /// [`DiskError::Medium`] with the host's address of the first block that is not what was written;
-    /// others as [`imbrex_disk::Disk::read_batch`].
-    pub(super) fn read_data(&mut self, parts: Vec<Part<'_>>) -> Result<(), DiskError> {
-        let fetched = self.summaries.cut(&self.pool, parts)?.fetch(&*self.disk);
-        self.end_read(fetched).expect("nobody else changes the state meanwhile")
-    }
-
-    /// K8: what came of a read; none if a zone that it read was begun anew meanwhile.
-    pub(super) fn end_read(&mut self, fetched: Fetched) -> Option<Result<(), DiskError>> {
-        let Fetched { outcome, is_wrong, sums, zones } = fetched;
-        let is_as_it_was = |&(zone, generation): &(ZoneId, u64)| {
-            self.pool.get(zone).is_some_and(|slot| slot.generation == generation)
-        };
-        if !zones.iter().all(is_as_it_was) {
-            return None;
-        }
-        for (key, crcs) in sums {
-            self.summaries.kept.insert(key, crcs);
-        }
-        self.counters.wrong_blocks += u64::from(is_wrong);
-        Some(outcome)
     }
 }
 

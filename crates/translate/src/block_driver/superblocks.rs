@@ -24,15 +24,16 @@
 //!
 //! Not here: what a superblock tells of (`checkpoint`), its bytes (`format`).
 
+use super::data_zones::DataZones;
 use super::error::{DriverError, during, no_room};
 use super::format::{FORMAT_VERSION, Fault, Stored, Superblock, decode_part};
 use super::pool::Use;
-use super::state::State;
 use super::zones::SUPERBLOCK_ZONE_COUNT;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist, ZoneAction, ZoneId, ZoneInfo, ZoneKind,
     ZoneState,
 };
+use std::sync::Arc;
 
 /// The blocks of a zone that take superblocks.
 pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
@@ -41,8 +42,14 @@ const KEPT_COUNT: u64 = 8;
 /// How often a stand-in has the superblock; that and nothing else tells it from other zones.
 const STAND_IN_LEN: Blocks = Blocks::new(2);
 
-/// Where the next superblock goes in each of its zones; none where the drive has given it up.
-pub(super) type Slots = [Option<u64>; 2];
+/// The zones of superblocks, to write to.
+#[derive(Debug)]
+pub(super) struct SuperblockZones {
+    /// Where the next superblock goes in each; none where the drive has given it up.
+    pub(super) slots: [Option<u64>; 2],
+    /// Zones in which something that is no superblock lies behind the newest: the power may have gone while it was written.
+    pub(super) are_broken: [bool; 2],
+}
 
 /// What lies where a superblock may.
 #[derive(PartialEq, Eq)]
@@ -105,9 +112,7 @@ impl Zone {
 /// The superblock that counts.
 pub(super) struct Newest {
     pub(super) superblock: Superblock,
-    pub(super) slots: Slots,
-    /// Zones in which something that is no superblock lies behind the newest: the power may have gone while it was written.
-    pub(super) are_broken: [bool; 2],
+    pub(super) zones: SuperblockZones,
     /// A zone that may be written does not have it.
     pub(super) is_alone: bool,
     /// Where it lies besides: to be kept until it is in zone 0 or 1.
@@ -153,8 +158,10 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     let next = |zone: &Zone| (!zone.is_read_only).then(|| zone.next());
     Ok(Newest {
         superblock: newest.clone(),
-        slots: zones.each_ref().map(|zone| zone.as_ref().and_then(next)),
-        are_broken: zones.each_ref().map(|zone| zone.as_ref().is_some_and(Zone::has_damaged)),
+        zones: SuperblockZones {
+            slots: zones.each_ref().map(|zone| zone.as_ref().and_then(next)),
+            are_broken: zones.each_ref().map(|zone| zone.as_ref().is_some_and(Zone::has_damaged)),
+        },
         is_alone: lacking().next().is_some(),
         stand_in: stand_ins.iter().find(is_standing).map(|&(zone, _)| zone),
         damaged_count: lacking().filter(|zone| zone.has_damaged()).count() as u64,
@@ -286,57 +293,66 @@ fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<Zone>, DriverError> {
     Ok(Some(Zone { slots, is_sequential, is_read_only }))
 }
 
-impl State {
+impl SuperblockZones {
     /// Writes the superblock to both zones, one after the other: at any moment there are two copies of it, or of
     /// the one before it.
-    pub(super) fn write_superblock(&mut self) -> Result<(), DiskError> {
-        let bytes = self.superblock.encode();
+    /// Returns how many blocks were written.
+    pub(super) fn write(
+        &mut self,
+        superblock: &Superblock,
+        zones: &mut DataZones,
+    ) -> Result<u64, DiskError> {
+        let bytes = superblock.encode();
+        let mut count = 0;
         // The one with more room goes first; before that one in which the power cut the last that was written, so that
         // power cuts never leave such a one in both.
         let mut order = [0, 1];
-        let are_broken = std::mem::take(&mut self.are_slots_broken);
+        let are_broken = std::mem::take(&mut self.are_broken);
         order.sort_by_key(|&index| (!are_broken[index], self.slots[index].unwrap_or(u64::MAX)));
         let [first, second] = order;
-        let begins_anew = self.begins_anew(second);
+        let begins_anew = self.begins_anew(&*zones.disk, second);
         for (index, is_to_begin) in [(first, false), (second, begins_anew)] {
             let copy_count = if index == first && begins_anew { 2 } else { 1 };
             for _ in 0..copy_count {
-                self.write_to_zone(index, is_to_begin, &bytes[..])?;
+                count += self.write_to_zone(zones, index, is_to_begin, &bytes[..])?;
             }
             // No zone becomes resettable by that: what the one before names is not to be touched yet (K7).
-            self.disk.flush()?;
+            zones.disk.flush()?;
         }
         if self.slots == [None; 2] {
             return Err(no_room("the drive has given up both zones of superblocks".to_owned()));
         }
-        Ok(())
+        Ok(count)
     }
 
-    fn slot_count(&self, index: usize) -> u64 {
-        let capacity = self.disk.geometry().zone_capacity(ZoneId(index as u32));
+    fn slot_count(disk: &dyn Disk, index: usize) -> u64 {
+        let capacity = disk.geometry().zone_capacity(ZoneId(index as u32));
         SUPERBLOCK_COUNT.min(capacity.unwrap_or_default().get())
     }
 
     /// Whether so little is left of a zone that the next superblock begins it anew.
-    pub(super) fn begins_anew(&self, index: usize) -> bool {
-        self.slots[index].is_some_and(|next| self.slot_count(index) <= next + KEPT_COUNT)
+    pub(super) fn begins_anew(&self, disk: &dyn Disk, index: usize) -> bool {
+        self.slots[index]
+            .is_some_and(|next| SuperblockZones::slot_count(disk, index) <= next + KEPT_COUNT)
     }
 
     /// Writes a superblock to the next slot of a zone, or to the first one if the zone is full or is to begin anew.
     fn write_to_zone(
         &mut self,
+        zones: &mut DataZones,
         index: usize,
         is_to_begin: bool,
         bytes: &[u8],
-    ) -> Result<(), DiskError> {
-        let Some(next) = self.slots[index] else { return Ok(()) };
+    ) -> Result<u64, DiskError> {
+        let Some(next) = self.slots[index] else { return Ok(0) };
+        let disk = Arc::clone(&zones.disk);
         let zone = ZoneId(index as u32);
-        let start = self.disk.geometry().zone_range(zone).unwrap_or_default().start;
-        let is_full = self.slot_count(index) <= next;
+        let start = disk.geometry().zone_range(zone).unwrap_or_default().start;
+        let is_full = SuperblockZones::slot_count(&*disk, index) <= next;
         let is_last = self.slots.contains(&None);
-        if is_last && self.is_sequential(zone) && self.begins_anew(index) {
-            if self.begin_alone(index, bytes)? {
-                return Ok(());
+        if is_last && is_sequential(&*disk, zone) && self.begins_anew(&*disk, index) {
+            if let Some(count) = self.begin_alone(zones, index, bytes)? {
+                return Ok(count);
             }
             if is_full {
                 let what = "the last zone of superblocks is full, and none is free to stand in";
@@ -346,65 +362,62 @@ impl State {
         // A conventional zone has the one before behind its end.
         let begins = is_full || is_to_begin && !is_last;
         let slot = if begins { 0 } else { next };
-        let reset = if begins { self.reset_superblocks(zone) } else { Ok(()) };
+        let reset = if begins { reset_superblocks(&*disk, zone) } else { Ok(()) };
         let at = start + Blocks::new(slot);
-        match reset.and_then(|()| self.disk.write(at, bytes, Persist::Cached)) {
+        match reset.and_then(|()| disk.write(at, bytes, Persist::Cached)) {
             Ok(()) => {
                 self.slots[index] = Some(slot + 1);
-                self.counters.checkpoint_blocks += 1;
-                Ok(())
+                Ok(1)
             }
             Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
                 self.slots[index] = None;
-                Ok(())
+                Ok(0)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Begins the last zone of superblocks anew with `bytes`, which another zone has until this one has them. False if
-    /// no zone is free for that.
-    fn begin_alone(&mut self, index: usize, bytes: &[u8]) -> Result<bool, DiskError> {
+    /// Begins the last zone of superblocks anew with `bytes`, which another zone has until this one has them. Returns
+    /// how many blocks were written; none if no zone is free for that.
+    fn begin_alone(
+        &mut self,
+        zones: &mut DataZones,
+        index: usize,
+        bytes: &[u8],
+    ) -> Result<Option<u64>, DiskError> {
+        let disk = Arc::clone(&zones.disk);
         let stand_in = loop {
-            let Some(zone) = self.pool.take(&*self.disk, Use::Checkpoint)? else {
-                return Ok(false);
-            };
-            self.summaries.forget(zone);
-            let start = self.disk.geometry().zone_range(zone).unwrap_or_default().start;
+            let Some(zone) = zones.take(Use::Checkpoint)? else { return Ok(None) };
+            let start = disk.geometry().zone_range(zone).unwrap_or_default().start;
             let copies = bytes.repeat(STAND_IN_LEN.get() as usize);
-            match self.disk.write(start, &copies, Persist::Cached) {
+            match disk.write(start, &copies, Persist::Cached) {
                 Ok(()) => break zone,
-                Err(error) if self.passes_over(zone, &error) => {}
+                Err(error) if zones.passes_over(zone, &error) => {}
                 Err(error) => return Err(error),
             }
         };
-        self.pool.advance(stand_in, STAND_IN_LEN);
-        self.disk.flush()?;
+        zones.pool.advance(stand_in, STAND_IN_LEN);
+        disk.flush()?;
         let zone = ZoneId(index as u32);
-        let start = self.disk.geometry().zone_range(zone).unwrap_or_default().start;
-        let reset = self.reset_superblocks(zone);
-        match reset.and_then(|()| self.disk.write(start, bytes, Persist::Cached)) {
+        let start = disk.geometry().zone_range(zone).unwrap_or_default().start;
+        let reset = reset_superblocks(&*disk, zone);
+        match reset.and_then(|()| disk.write(start, bytes, Persist::Cached)) {
             Ok(()) => self.slots[index] = Some(1),
             Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
                 self.slots[index] = None;
             }
             Err(error) => return Err(error),
         }
-        self.disk.flush()?;
-        self.pool.clear(&*self.disk, stand_in);
-        self.counters.checkpoint_blocks += STAND_IN_LEN.get() + 1;
-        Ok(true)
+        disk.flush()?;
+        zones.pool.clear(&*disk, stand_in);
+        Ok(Some(STAND_IN_LEN.get() + 1))
     }
+}
 
-    fn is_sequential(&self, zone: ZoneId) -> bool {
-        self.disk.zone(zone).is_some_and(|info| info.kind == ZoneKind::SequentialRequired)
-    }
+fn is_sequential(disk: &dyn Disk, zone: ZoneId) -> bool {
+    disk.zone(zone).is_some_and(|info| info.kind == ZoneKind::SequentialRequired)
+}
 
-    fn reset_superblocks(&self, zone: ZoneId) -> Result<(), DiskError> {
-        if self.is_sequential(zone) {
-            self.disk.manage_zone(zone, ZoneAction::Reset)
-        } else {
-            Ok(())
-        }
-    }
+fn reset_superblocks(disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
+    if is_sequential(disk, zone) { disk.manage_zone(zone, ZoneAction::Reset) } else { Ok(()) }
 }

@@ -50,7 +50,7 @@ fn rewritten(
     let zone_of = |at: u64| {
         let state = driver.state();
         let place = state.map.lookup(range(at, 1)).next().unwrap().at.unwrap();
-        state.pool.zone_of(place).unwrap().zone
+        state.zones.pool.zone_of(place).unwrap().zone
     };
     write(&driver, AT, LEN, OLD, Persist::Through).unwrap();
     let old = zone_of(AT);
@@ -64,7 +64,7 @@ fn rewritten(
     write(&driver, AT + shape.told_len, shape.len, NEW, Persist::Cached).unwrap();
     let new = zone_of(AT);
     assert_eq!(zone_of(end - 1), new);
-    assert_eq!(driver.state().pool.get(old).unwrap().used, Use::Emptied);
+    assert_eq!(driver.state().zones.pool.get(old).unwrap().used, Use::Emptied);
     (driver, [old, new])
 }
 
@@ -86,9 +86,9 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
             let options = options_here();
             let (driver, [old, new]) = rewritten(&drive, &options, shape);
             driver.state().reclaim().unwrap();
-            driver.state().pool.blank(&*drive, 1000).unwrap();
+            driver.state().zones.pool.blank(&*drive, 1000).unwrap();
             assert_eq!(drive.zone(old).unwrap().state, ZoneState::Empty, "{told}");
-            let slot = *driver.state().pool.get(new).unwrap();
+            let slot = *driver.state().zones.pool.get(new).unwrap();
             drop(driver);
             if is_written {
                 // What came next, and no record of it is left.
@@ -106,7 +106,8 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
             };
             let mut driver = open();
             for _ in 0..2 {
-                driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+                invariants::check(&driver.state())
+                    .unwrap_or_else(|broken| panic!("{told}: {broken}"));
                 let mut buf = [0; BLOCK_LEN_BYTES];
                 let mut lost_count = 0;
                 for at in AT..AT + shape.told_len + shape.len {
@@ -131,7 +132,7 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
                 written.unwrap_or_else(|error| panic!("{told}: block {at}: {error}"));
             }
             driver.flush().unwrap();
-            driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+            invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
         }
     }
 }
@@ -149,11 +150,11 @@ fn what_a_power_cut_broke_is_what_it_was_before_and_what_rotted_is_an_error() {
         let (driver, [_, new]) = rewritten(&drive, &options, shape);
         let slot = {
             let mut state = driver.state();
-            for zone in state.pool.promote(Use::Emptied, Use::Recorded) {
+            for zone in state.zones.pool.promote(Use::Emptied, Use::Recorded) {
                 state.records.push(format::Record::Emptied { zone });
             }
             state.commit().unwrap();
-            *state.pool.get(new).unwrap()
+            *state.zones.pool.get(new).unwrap()
         };
         if is_flushed {
             driver.flush().unwrap();
@@ -164,7 +165,7 @@ fn what_a_power_cut_broke_is_what_it_was_before_and_what_rotted_is_an_error() {
         drive.damage(BlockRange::new(last, Blocks::new(1)));
         for is_first in [true, false, false] {
             let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-            driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+            invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
             let mut counts = [0; 3];
             for at in AT..AT + shape.told_len + shape.len {
                 let mut buf = [0; BLOCK_LEN_BYTES];

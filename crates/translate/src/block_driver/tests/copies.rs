@@ -42,7 +42,7 @@ impl Scene {
             driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Through).unwrap();
         };
         (0..LEN - 1).for_each(write);
-        let full_zone_count = || (0..2).filter(|&index| driver.state().begins_anew(index)).count();
+        let full_zone_count = || (0..2).filter(|&index| begins_anew(&driver, index)).count();
         while full_zone_count() != kind.full_zone_count {
             driver.checkpoint().unwrap();
         }
@@ -54,7 +54,7 @@ impl Scene {
         let metadata = {
             let state = driver.state();
             let is_data =
-                |zone: ZoneId| state.pool.get(zone).is_some_and(|slot| slot.generation != 0);
+                |zone: ZoneId| state.zones.pool.get(zone).is_some_and(|slot| slot.generation != 0);
             let zones = drive.report_zones().into_iter().filter(|info| !is_data(info.zone));
             zones.map(|info| BlockRange::new(info.start, info.capacity)).collect()
         };
@@ -150,7 +150,7 @@ fn a_damaged_superblock_and_two_power_cuts_cost_nothing() {
                 scene.drive.power_cycle(&mut Prng::new(first + 100 * second)).unwrap();
                 scene.drive.set_faults(FaultPlan::default());
                 let newest = superblocks::newest(&*scene.drive).unwrap();
-                let damaged = newest.slots[index].unwrap().checked_sub(1);
+                let damaged = newest.zones.slots[index].unwrap().checked_sub(1);
                 let start = scene.drive.geometry().zone_range(ZoneId(index as u32)).unwrap().start;
                 damaged.into_iter().for_each(|slot| scene.damage(start + Blocks::new(slot), true));
                 let told = format!("{kind:?}, cuts at {first} and {second}, {index}");
@@ -165,8 +165,9 @@ fn a_damaged_superblock_and_two_power_cuts_cost_nothing() {
 fn pairs(driver: &BlockDriver) -> [(&'static str, Lba, Lba); 3] {
     let state = driver.state();
     let start = |zone: ZoneId| state.disk.geometry().zone_range(zone).unwrap().start;
-    let slot =
-        |index: usize| start(ZoneId(index as u32)) + Blocks::new(state.slots[index].unwrap() - 1);
+    let slot = |index: usize| {
+        start(ZoneId(index as u32)) + Blocks::new(state.superblocks.slots[index].unwrap() - 1)
+    };
     let [first, second] =
         state.superblock.checkpoint.copies.each_ref().map(|zones| start(zones[0]));
     let entry = state.journal.zones[1].range.start;
@@ -254,7 +255,8 @@ fn a_rotten_superblock_has_a_twin() {
         let driver =
             BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
         (0..200).for_each(|_| driver.checkpoint().unwrap());
-        let newest = |driver: &BlockDriver| driver.state().slots.map(|next| next.unwrap() - 1);
+        let newest =
+            |driver: &BlockDriver| driver.state().superblocks.slots.map(|next| next.unwrap() - 1);
         let rot = |zone: u64, slot: u64| drive.flip_bit(Lba::new(200 * zone + slot), 700).unwrap();
         rot(0, newest(&driver)[0]);
         drop(driver);

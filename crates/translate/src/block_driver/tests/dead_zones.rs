@@ -41,7 +41,7 @@ fn check(driver: &BlockDriver, told: &str) {
         driver.read(Lba::new(at), &mut buf).unwrap_or_else(|error| panic!("{told}: {at}: {error}"));
         assert_eq!(buf, stamp(at), "{told}: block {at}");
     }
-    driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+    invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
 }
 
 /// Whether power cuts left what the scene is about: a dead zone, and of its next life a part of the first stretch, all
@@ -69,20 +69,20 @@ fn lives_again(death: Death, seed: u64) -> bool {
         driver.discard(range(0, 45)).unwrap();
         driver.flush().unwrap();
     }
-    let zone = driver.state().open[0].unwrap();
+    let zone = driver.state().zones.open[0].unwrap();
     drop(driver);
     drive.power_cycle(&mut Prng::new(seed)).unwrap();
 
     let driver = open();
-    driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
-    let dead = *driver.state().pool.get(zone).unwrap();
+    invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
+    let dead = *driver.state().zones.pool.get(zone).unwrap();
     let is_dead = dead.used == Use::Resettable && dead.written().get() >= 10;
     if death == Death::TrimmedEarlier {
         let sum = |index| (dead.pba(index), format::Sum::of(Lba::new(index), &[7; 4096]));
         let sums = (0..dead.written().get()).map(sum).collect();
-        driver.state().summaries.resume(&dead, &Told { sums, ..Told::default() });
+        driver.state().zones.summaries.resume(&dead, &Told { sums, ..Told::default() });
         // Or the checkpoint takes the zone.
-        driver.state().pool.set(zone, Use::Recorded);
+        driver.state().zones.pool.set(zone, Use::Recorded);
         driver.state().checkpoint_now().unwrap();
         driver.flush().unwrap();
     }
@@ -95,7 +95,7 @@ fn lives_again(death: Death, seed: u64) -> bool {
     driver.write(Lba::new(2000), &behind, Persist::Cached).unwrap();
     driver.state().commit().unwrap();
     let end = Lba::new(driver.state().journal.next().get());
-    let is_next = driver.state().open[0] == Some(zone);
+    let is_next = driver.state().zones.open[0] == Some(zone);
     drop(driver);
     drive.power_cycle(&mut Prng::new(1000 + seed)).unwrap();
     let pointer = |zone| {

@@ -168,12 +168,12 @@ fn cleaning_goes_on_without_a_zone_that_goes_offline() {
     write(4 * len);
     let zone = {
         let state = driver.state();
-        let sealed = state.pool.iter().filter(|slot| slot.used == Use::Sealed);
+        let sealed = state.zones.pool.iter().filter(|slot| slot.used == Use::Sealed);
         sealed.min_by_key(|slot| state.map.valid(slot.zone)).unwrap().zone
     };
     drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
     let before = driver.driver_counters().cleanings;
     assert!(write(2 * len) > before + 10);
     driver.flush().unwrap();
-    driver.state().check().unwrap();
+    invariants::check(&driver.state()).unwrap();
 }

@@ -114,7 +114,8 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
                     read.unwrap_or_else(|error| panic!("{told}, round {round}: {error}"));
                     assert_eq!(buf[0], round as u8, "{told}");
                 }
-                driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+                invariants::check(&driver.state())
+                    .unwrap_or_else(|broken| panic!("{told}: {broken}"));
             };
             check(&driver);
             if drive.told().failure.is_some() {
@@ -122,7 +123,7 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
             }
             let is_given_up = |zone: &ZoneId| zones::is_given_up(&*drive, *zone);
             let zone = drive.told().finished.iter().copied().find(is_given_up).unwrap();
-            used.insert(driver.state().pool.get(zone).is_some());
+            used.insert(driver.state().zones.pool.get(zone).is_some());
             drop(driver);
             for _ in 0..2 {
                 check(&open().unwrap_or_else(|error| panic!("{told}: {error}")));
@@ -143,8 +144,8 @@ fn opening_finishes_no_data_zone_before_its_summary_is_durable() {
         let data = vec![at as u8; 50 * BLOCK_LEN_BYTES];
         driver.write(Lba::new(100 * at), &data, Persist::Through).unwrap();
         let mut state = driver.state();
-        let zone = state.open[0].take().unwrap();
-        state.pool.set(zone, Use::Sealed);
+        let zone = state.zones.open[0].take().unwrap();
+        state.zones.pool.set(zone, Use::Sealed);
         zones.push(zone);
     }
     drop(driver);

@@ -18,7 +18,7 @@ fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, BlockDriver, Ve
     driver.set_buffer_len(Blocks::new(100));
     driver.write(Lba::new(7), &[7; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
     driver.flush().unwrap();
-    let zone = driver.state().open[0].unwrap();
+    let zone = driver.state().zones.open[0].unwrap();
     let info = drive.zone(zone).unwrap();
     assert_eq!(info.state.write_pointer(info.start), Some(info.start + Blocks::new(2)));
     (drive, driver, data)
@@ -67,7 +67,7 @@ fn a_true_stand_in_is_told_from_a_forged_one() {
         let (drive, driver, data) = forged(forge);
         let (superblock, free) = {
             let state = driver.state();
-            let free = state.pool.iter().filter(|slot| slot.used == pool::Use::Free);
+            let free = state.zones.pool.iter().filter(|slot| slot.used == pool::Use::Free);
             (state.superblock.encode(), free.last().unwrap().start)
         };
         drop(driver);

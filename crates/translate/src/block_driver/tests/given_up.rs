@@ -19,7 +19,7 @@ fn check_numbered(driver: &BlockDriver, told: &str) {
         driver.read(Lba::new(at), &mut buf).unwrap_or_else(|error| panic!("{told}: {at}: {error}"));
         assert_eq!(buf, [at as u8; BLOCK_LEN_BYTES], "{told}: block {at}");
     }
-    driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+    invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
 }
 
 fn give_up(drive: &SimDisk, zone: u32, failure: ZoneFailure) {
@@ -74,7 +74,7 @@ fn the_last_zone_of_superblocks_begins_anew() {
                 let driver = numbered(&drive, &options);
                 give_up(&drive, 0, failure);
                 driver.checkpoint().unwrap();
-                while !driver.state().begins_anew(1) {
+                while !begins_anew(&driver, 1) {
                     driver.checkpoint().unwrap();
                 }
                 let faults =
@@ -222,7 +222,7 @@ fn a_drive_with_dead_zones_becomes_a_device() {
                         driver = opened.unwrap_or_else(|error| panic!("{told}: {error}"));
                     }
                 }
-                driver.state().check().unwrap();
+                invariants::check(&driver.state()).unwrap();
                 let mut buf = [0; BLOCK_LEN_BYTES];
                 for (at, &stamp) in (0..).zip(&stamps) {
                     driver.read(Lba::new(at), &mut buf).unwrap();
@@ -317,7 +317,7 @@ fn an_offline_zone_of_the_journal_costs_what_it_held() {
             }
             assert_eq!(lost_count, copied_count, "{used:?}");
             assert_eq!(lost_count > 0, used == JournalUse::Sealed);
-            driver.state().check().unwrap();
+            invariants::check(&driver.state()).unwrap();
         }
     }
 }

@@ -88,7 +88,7 @@ fn a_device_with_little_to_spare_can_be_filled_at_random() {
     let counters = driver.driver_counters();
     assert!(counters.mapping_nodes > len * 9 / 10, "{counters:?}");
     assert!(driver.state().superblock.checkpoint.zones().count() > 2);
-    driver.state().check().unwrap();
+    invariants::check(&driver.state()).unwrap();
 }
 
 /// The journal and the reserve were as many zones as if all were as short as the last one.
@@ -129,7 +129,7 @@ fn a_shorter_last_zone_is_used_and_changes_nothing_else() {
             driver.read(Lba::new(at), &mut buf).unwrap();
             assert_eq!(buf, [at as u8; BLOCK_LEN_BYTES], "block {at}, {rest} blocks more");
         }
-        driver.state().check().unwrap();
+        invariants::check(&driver.state()).unwrap();
     }
     let (len, journal_zone_count) = lens[0];
     for &(other_len, other_count) in &lens[1..] {

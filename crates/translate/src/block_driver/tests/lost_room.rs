@@ -134,7 +134,7 @@ impl Used {
     }
 
     fn pool(&self) -> Vec<PoolZone> {
-        self.driver().state().pool.iter().copied().collect()
+        self.driver().state().zones.pool.iter().copied().collect()
     }
 
     fn reopen(&mut self) {
@@ -150,7 +150,7 @@ impl Used {
             read.unwrap_or_else(|error| panic!("{}: block {at}: {error}", self.told));
             assert_eq!(buf, [stamp; BLOCK_LEN_BYTES], "{}: block {at}", self.told);
         }
-        self.driver().state().check().unwrap();
+        invariants::check(&self.driver().state()).unwrap();
     }
 }
 
@@ -203,7 +203,7 @@ fn blank_zones_that_cannot_be_written_are_passed_over() {
                 used.driver().checkpoint().unwrap();
                 used.check();
             }
-            let lost = used.driver().state().pool.count(Use::Lost);
+            let lost = used.driver().state().zones.pool.count(Use::Lost);
             assert!(lost >= 15, "{}: {lost}", used.told);
             used.reopen();
             used.check();

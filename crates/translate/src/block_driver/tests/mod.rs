@@ -8,6 +8,7 @@ mod failures;
 mod finishes;
 mod forged;
 mod given_up;
+mod invariants;
 mod limits;
 mod lost_room;
 mod many_zones;
@@ -143,9 +144,9 @@ impl Run {
 
     /// One request; false if the power went.
     fn step(&mut self) -> bool {
-        let before = self.driver().state().open;
+        let before = self.driver().state().zones.open;
         let is_on = self.request();
-        let now = self.driver().state().open;
+        let now = self.driver().state().zones.open;
         self.lent_count += u64::from(before[1].is_some() && before[1] == now[0]);
         is_on
     }
@@ -238,7 +239,8 @@ impl Run {
             assert!(may_be.contains(&found), "{}: block {at}: {found} of {may_be:?}", self.told);
             *may_be = vec![found];
         }
-        self.driver().state().check().unwrap_or_else(|broken| panic!("{}: {broken}", self.told));
+        invariants::check(&self.driver().state())
+            .unwrap_or_else(|broken| panic!("{}: {broken}", self.told));
     }
 }
 
@@ -281,7 +283,7 @@ fn a_device_written_many_times_over_never_runs_out() {
                 run.check();
             }
         }
-        run.driver().state().check().unwrap();
+        invariants::check(&run.driver().state()).unwrap();
         run.driver().flush().unwrap();
         run.model.settle();
         let counters = run.driver().driver_counters();
@@ -321,7 +323,7 @@ fn a_full_device_goes_on() {
             write(at, count, 1_000_000 + round);
         }
         driver.flush().unwrap();
-        driver.state().check().unwrap();
+        invariants::check(&driver.state()).unwrap();
         let counters = driver.driver_counters();
         assert!(counters.cleanings > 20, "{counters:?}");
         let begun = counters.urgent_cleanings + counters.timely_cleanings;
@@ -457,8 +459,12 @@ fn a_block_that_cannot_be_read_stops_neither_cleaning_nor_the_host() {
         }
     }
     driver.flush().unwrap();
-    driver.state().check().unwrap();
-    assert_eq!(driver.state().pool.count(pool::Use::Unreadable), 1, "cleaning came across it");
+    invariants::check(&driver.state()).unwrap();
+    assert_eq!(
+        driver.state().zones.pool.count(pool::Use::Unreadable),
+        1,
+        "cleaning came across it"
+    );
     let mut buf = vec![0; BLOCK_LEN_BYTES];
     let error = driver.read(Lba::new(31), &mut buf).unwrap_err();
     assert!(matches!(error, DiskError::Medium { at } if at == Lba::new(31)), "{error}");
@@ -467,7 +473,7 @@ fn a_block_that_cannot_be_read_stops_neither_cleaning_nor_the_host() {
     assert_eq!(buf, [5; BLOCK_LEN_BYTES]);
     driver.set_buffer_len(Blocks::new(1));
     while driver.work().unwrap() {}
-    assert_eq!(driver.state().pool.count(pool::Use::Unreadable), 0, "nothing is left in it");
+    assert_eq!(driver.state().zones.pool.count(pool::Use::Unreadable), 0, "nothing is left in it");
 }
 
 #[test]
@@ -529,7 +535,7 @@ fn unreadable(driver: &BlockDriver) -> Vec<u64> {
 pub(super) fn places(driver: &BlockDriver, lba: u64) -> (Lba, Lba) {
     let state = driver.state();
     let at = state.map.lookup(range(lba, 1)).next().and_then(|piece| piece.at).unwrap();
-    let slot = state.pool.zone_of(at).unwrap();
+    let slot = state.zones.pool.zone_of(at).unwrap();
     (slot.place(at), slot.summary_of(at))
 }
 
@@ -577,7 +583,7 @@ fn a_write_that_went_elsewhere_is_noticed_at_both_places() {
     let landed = places(&driver, 20).0;
     let place = {
         let state = driver.state();
-        let slot = state.pool.get(state.open[0].unwrap()).unwrap();
+        let slot = state.zones.pool.get(state.zones.open[0].unwrap()).unwrap();
         slot.start + slot.pointer
     };
     // What is left of the zone takes 26 blocks and a summary; it wraps so that it does not cross the drive's end.
@@ -639,11 +645,11 @@ fn what_rots_in_the_journal_is_known() {
 /// A zone of `driver` with that role.
 fn zone_of(driver: &BlockDriver, role: &str) -> ZoneId {
     let state = driver.state();
-    let data = |used| state.pool.iter().find(|slot| slot.used == used).unwrap().zone;
+    let data = |used| state.zones.pool.iter().find(|slot| slot.used == used).unwrap().zone;
     let mut journal = state.journal.zones.iter();
     let mut journal = |used| journal.find(|zone| zone.used == used).unwrap().zone;
     match role {
-        "open" => state.open[0].unwrap(),
+        "open" => state.zones.open[0].unwrap(),
         "sealed" => data(Use::Sealed),
         "free" => data(Use::Free),
         "journal" => journal(JournalUse::Open),
@@ -712,4 +718,10 @@ fn zones_that_the_drive_gives_up() {
             }
         }
     }
+}
+
+/// Whether the next superblock begins a zone of superblocks anew.
+fn begins_anew(driver: &BlockDriver, index: usize) -> bool {
+    let state = driver.state();
+    state.superblocks.begins_anew(&*state.disk, index)
 }

@@ -25,7 +25,7 @@ fn scene(kind: Kind, seed: u64) -> Option<Arc<SimDisk>> {
     if kind == Kind::Alone {
         drive.fail_zone(ZoneId(0), ZoneFailure::Offline).unwrap();
         driver.checkpoint().unwrap();
-        while !driver.state().begins_anew(1) {
+        while !begins_anew(&driver, 1) {
             driver.checkpoint().unwrap();
         }
     }
@@ -35,13 +35,13 @@ fn scene(kind: Kind, seed: u64) -> Option<Arc<SimDisk>> {
     driver.state().commit().unwrap();
     let (zone, behind) = {
         let state = driver.state();
-        (state.open[0].unwrap(), Lba::new(state.journal.next().get()))
+        (state.zones.open[0].unwrap(), Lba::new(state.journal.next().get()))
     };
     drop(driver);
     drive.power_cycle(&mut Prng::new(seed)).unwrap();
     if kind == Kind::Rotten {
         let newest = superblocks::newest(&*drive).unwrap();
-        drive.flip_bit(Lba::new(newest.slots[0].unwrap() - 1), 700).unwrap();
+        drive.flip_bit(Lba::new(newest.zones.slots[0].unwrap() - 1), 700).unwrap();
     }
     let pointers =
         drive.report_zones().into_iter().map(|info| info.state.write_pointer(info.start));
@@ -69,7 +69,8 @@ fn a_named_zone_stays_blank_until_a_checkpoint_counts() {
                 let read = driver.read(Lba::new(AT), &mut buf);
                 read.unwrap_or_else(|error| panic!("{told}: {error}"));
                 assert_eq!(buf, [AT as u8; BLOCK_LEN_BYTES], "{told}");
-                driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+                invariants::check(&driver.state())
+                    .unwrap_or_else(|broken| panic!("{told}: {broken}"));
             }
         }
     }

@@ -20,7 +20,7 @@ fn check(driver: &BlockDriver, count: u64, has_zeros: bool, told: &str) {
         read.unwrap_or_else(|error| panic!("{told}: block {index}: {error}"));
         assert!(buf == block(index, has_zeros), "{told}: block {index} has {}", buf[0]);
     }
-    driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+    invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
 }
 
 /// Blocks are flushed, and so in the journal. Then they are written to a data zone, the first `safe_count` of them
@@ -51,7 +51,7 @@ fn failed(
             driver.flush().unwrap();
         }
     }
-    let zone = driver.state().open[0].unwrap();
+    let zone = driver.state().zones.open[0].unwrap();
     drop(driver);
     drive.power_cycle(&mut Prng::new(seed)).unwrap();
     drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
@@ -102,14 +102,14 @@ fn what_is_mapped_above_an_end_is_an_unreadable_block() {
     driver.set_buffer_len(Blocks::new(1));
     while driver.work().unwrap() {}
     driver.flush().unwrap();
-    let zone = driver.state().open[0].take().unwrap();
+    let zone = driver.state().zones.open[0].take().unwrap();
     {
         let mut state = driver.state();
-        let slot = *state.pool.get(zone).unwrap();
+        let slot = *state.zones.pool.get(zone).unwrap();
         let at = slot.pba(slot.written().get() + 5);
         state.map.set(range(1000, 2), at).unwrap();
-        state.pool.set(zone, Use::Sealed);
-        state.pool.set_pointer(zone, slot.capacity);
+        state.zones.pool.set(zone, Use::Sealed);
+        state.zones.pool.set_pointer(zone, slot.capacity);
     }
     drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
     let mut buf = vec![0; 2 * BLOCK_LEN_BYTES];
@@ -163,8 +163,8 @@ fn what_was_flushed_survives_zones_that_turn_read_only() {
             }
             let failing = {
                 let state = run.driver().state();
-                let any = state.pool.iter().find(|slot| slot.used == Use::Sealed);
-                state.open[round % 2].or(state.open[0]).or(any.map(|slot| slot.zone))
+                let any = state.zones.pool.iter().find(|slot| slot.used == Use::Sealed);
+                state.zones.open[round % 2].or(state.zones.open[0]).or(any.map(|slot| slot.zone))
             };
             run.driver = None;
             run.drive.power_cycle(&mut run.prng).unwrap();
@@ -215,7 +215,7 @@ fn a_read_only_zone_is_not_empty_before_the_flush_that_says_so() {
                 read.unwrap_or_else(|error| panic!("{told}: block {index}: {error}"));
                 assert!(buf == new || buf == block(index, false), "{told}: block {index}");
             }
-            driver.state().check().unwrap_or_else(|broken| panic!("{told}: {broken}"));
+            invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
             driver.checkpoint().unwrap();
             drop(driver);
             driver = open();

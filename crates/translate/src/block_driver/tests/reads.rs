@@ -96,7 +96,7 @@ fn write(driver: &BlockDriver, at: u64, version: u64) {
 fn zone_of_5(driver: &BlockDriver) -> pool::PoolZone {
     let state = driver.state();
     let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
-    *state.pool.zone_of(at.unwrap()).unwrap()
+    *state.zones.pool.zone_of(at.unwrap()).unwrap()
 }
 
 /// The zone of a block is written by others between the look at the map and the read: once, or each time that the
@@ -118,7 +118,7 @@ fn a_read_is_of_the_zone_that_it_looked_at() {
                     return;
                 }
                 let before = zone_of_5(&driver);
-                let generation = || driver.state().pool.get(before.zone).unwrap().generation;
+                let generation = || driver.state().zones.pool.get(before.zone).unwrap().generation;
                 let is_same = || generation() == before.generation;
                 while left > 0 && is_same() {
                     let version = now.fetch_add(1, Ordering::Relaxed) + 1;
@@ -158,7 +158,7 @@ fn a_read_of_a_zone_that_is_given_up_looks_again() {
             };
             let len = driver.geometry().len().get();
             assert!((5..len).any(is_elsewhere), "it leaves the write buffer");
-            let after = driver.state().pool.get(before.zone).unwrap().generation;
+            let after = driver.state().zones.pool.get(before.zone).unwrap().generation;
             assert_eq!(after, before.generation, "nobody has begun it anew");
             drive.drive.fail_zone(before.zone, ZoneFailure::Offline).unwrap();
         }
@@ -213,5 +213,5 @@ fn readers_beside_a_writer_see_what_was_written() {
         }
     });
     assert!(driver.driver_counters().cleaned_zones > 100);
-    driver.state().check().unwrap();
+    invariants::check(&driver.state()).unwrap();
 }

@@ -33,7 +33,7 @@ impl Scene {
             let written = self.driver.write(Lba::new(20 * (round % 12)), &data, Persist::Through);
             let on = has_power(written, "the journal is recycled");
             if on {
-                self.driver.state().check().unwrap();
+                invariants::check(&self.driver.state()).unwrap();
             }
             on
         })
@@ -84,7 +84,7 @@ fn what_stays_survives_a_power_cut_at_any_moment() {
             driver.read(Lba::new(at), &mut buf).unwrap();
             assert_eq!(buf, [at as u8; BLOCK_LEN_BYTES], "block {at}, {event_count} events");
         }
-        driver.state().check().unwrap();
+        invariants::check(&driver.state()).unwrap();
     }
     assert!(cut_count > 40, "{cut_count}");
 }

@@ -14,7 +14,7 @@ fn damaged() -> (Arc<SimDisk>, DriverOptions, BlockDriver, Vec<u64>) {
     for lba in (31..driver.geometry().len().get()).step_by(100) {
         let place = driver.state().map.lookup(range(lba, 1)).next().and_then(|piece| piece.at);
         let Some(place) = place else { continue };
-        let slot = *driver.state().pool.zone_of(place).unwrap();
+        let slot = *driver.state().zones.pool.zone_of(place).unwrap();
         if slot.used == Use::Sealed && zones.insert(slot.zone) {
             drive.damage(BlockRange::new(slot.place(place), Blocks::new(1)));
             blocks.push(lba);
@@ -38,7 +38,7 @@ fn wear(driver: &BlockDriver, spared: &[u64], seed: u64) {
         }
     }
     driver.flush().unwrap();
-    driver.state().check().unwrap();
+    invariants::check(&driver.state()).unwrap();
 }
 
 fn check_lost(driver: &BlockDriver, blocks: &[u64]) {
@@ -56,14 +56,14 @@ fn unreadable_blocks_cost_themselves_and_no_zones() {
     wear(&driver, &blocks, 1);
     check_lost(&driver, &blocks);
     assert!(driver.driver_counters().lost_blocks >= 8, "{:?}", driver.driver_counters());
-    assert!(driver.state().pool.count(Use::Unreadable) <= 1);
+    assert!(driver.state().zones.pool.count(Use::Unreadable) <= 1);
     for &lba in &blocks {
         driver.write(Lba::new(lba), &[5; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     }
     driver.set_buffer_len(Blocks::new(1));
     while driver.work().unwrap() {}
     driver.flush().unwrap();
-    assert_eq!(driver.state().pool.count(Use::Unreadable), 0);
+    assert_eq!(driver.state().zones.pool.count(Use::Unreadable), 0);
     assert_eq!(driver.driver_counters().lost_blocks, 0);
     drop(driver);
     let driver = BlockDriver::open(drive as Arc<dyn Disk>, &options).unwrap();
@@ -99,7 +99,8 @@ fn what_was_given_up_stays_lost() {
         drive.set_faults(FaultPlan::default());
         driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         check_lost(&driver, &blocks);
-        driver.state().check().unwrap_or_else(|broken| panic!("round {round}: {broken}"));
+        invariants::check(&driver.state())
+            .unwrap_or_else(|broken| panic!("round {round}: {broken}"));
     }
     wear(&driver, &blocks, 2);
     check_lost(&driver, &blocks);
@@ -127,7 +128,7 @@ fn a_read_that_fails_in_cleaning_stops_nothing() {
         drive.set_faults(FaultPlan::default());
         (0..4 * len).for_each(|_| write());
         driver.flush().unwrap();
-        driver.state().check().unwrap();
+        invariants::check(&driver.state()).unwrap();
         assert!(driver.driver_counters().cleanings > 50);
     }
 }
@@ -170,27 +171,30 @@ fn a_zone_begun_anew_meanwhile_is_not_given_up() {
     let zone = zones.into_iter().min_by_key(|&zone| first_of(&state, zone)).unwrap();
     let lba = first_of(&state, zone).unwrap();
     let place = state.map.lookup(BlockRange::new(lba, Blocks::new(1))).next().unwrap().at.unwrap();
-    let slot = *state.pool.get(zone).unwrap();
+    let slot = *state.zones.pool.get(zone).unwrap();
     drive.damage(BlockRange::new(slot.place(place), Blocks::new(1)));
     while state.map.valid(zone) > Blocks::new(1) {
         state.clean_step(false, 5).unwrap();
     }
     state.trim(BlockRange::new(lba, Blocks::new(1))).unwrap();
     state.reclaim().unwrap();
-    assert_eq!(state.pool.get(zone).unwrap().used, Use::Resettable);
+    assert_eq!(state.zones.pool.get(zone).unwrap().used, Use::Resettable);
     // One written in part is taken first.
-    state.pool.set_pointer(zone, Blocks::new(1));
-    state.open[0] = None;
+    state.zones.pool.set_pointer(zone, Blocks::new(1));
+    state.zones.open[0] = None;
     let count = slot.len().get();
     let new = range(len + 100, count);
     let data = vec![4; new.len.bytes() as usize];
-    assert!(state.append(pool::Stream::Host, &data, &[new]).unwrap());
-    assert_eq!((state.pool.get(zone).unwrap().used, state.map.valid(zone)), (Use::Sealed, new.len));
+    assert!(state.append(data_zones::Stream::Host, &data, &[new]).unwrap());
+    assert_eq!(
+        (state.zones.pool.get(zone).unwrap().used, state.map.valid(zone)),
+        (Use::Sealed, new.len)
+    );
     assert!(state.cleaning.is_some());
     while state.cleaning.is_some() {
         state.clean_step(false, 5).unwrap();
     }
-    assert_eq!(state.pool.get(zone).unwrap().used, Use::Sealed);
+    assert_eq!(state.zones.pool.get(zone).unwrap().used, Use::Sealed);
     assert!(!state.abandon_unreadable().unwrap());
     drop(state);
     let mut buf = vec![0; data.len()];

@@ -1,0 +1,115 @@
+//! The data zones as they are written and read: which are open, and what goes to them with its checksums.
+
+use super::pool::{Pool, PoolZone, Use};
+use super::summaries::{Fetched, Summaries};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba, Persist, ZoneId};
+use std::sync::Arc;
+
+/// Whose data a zone takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Host = 0,
+    Cleaning = 1,
+}
+
+/// The data zones of a device.
+#[derive(Debug)]
+pub(super) struct DataZones {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) pool: Pool,
+    pub(super) summaries: Summaries,
+    /// The zones being written: what is evicted, and what cleaning moves.
+    pub(super) open: [Option<ZoneId>; 2],
+}
+
+impl DataZones {
+    /// Takes a free zone; none if there is none.
+    pub(super) fn take(&mut self, used: Use) -> Result<Option<ZoneId>, DiskError> {
+        let taken = self.pool.take(&*self.disk, used)?;
+        if let Some(zone) = taken {
+            self.summaries.forget(zone);
+        }
+        Ok(taken)
+    }
+
+    /// Nothing more is written to a zone.
+    pub(super) fn close(&mut self, zone: ZoneId) {
+        self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
+    }
+
+    /// What is left of the zone that a stream is writing.
+    pub(super) fn rest_of(&self, stream: Stream) -> u64 {
+        self.open[stream as usize].map_or(0, |zone| self.pool.rest(zone).1.get())
+    }
+
+    /// Passes over a zone that the drive has given up, as it said when the first was to be written there: nothing is
+    /// lost, and another one does as well. False if `error` says something else.
+    pub(super) fn passes_over(&mut self, zone: ZoneId, error: &DiskError) -> bool {
+        let is_given_up =
+            matches!(error, DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. });
+        let is_blank = self.pool.get(zone).is_some_and(|slot| slot.pointer.is_zero());
+        if is_given_up && is_blank {
+            self.pool.set(zone, Use::Lost);
+            self.summaries.forget(zone);
+            self.close(zone);
+        }
+        is_given_up && is_blank
+    }
+
+    /// Nothing that matters is in zones of one use any more; what a stretch without its summary had in memory (S3) goes
+    /// with it.
+    pub(super) fn clear_all(&mut self, from: Use) {
+        for zone in self.pool.clear_all(&*self.disk, from) {
+            self.summaries.forget(zone);
+        }
+    }
+
+    /// Writes `data`, the host's blocks `lbas`, at the pointer of a data zone, with the summaries; says how many of these there are.
+    pub(super) fn write(
+        &mut self,
+        zone: ZoneId,
+        data: &[u8],
+        lbas: impl Iterator<Item = Lba>,
+    ) -> Result<u64, DiskError> {
+        let slot = *self.pool.get(zone).expect("a zone of the pool is written");
+        let bytes = self.summaries.frame(&slot, data, lbas);
+        self.write_framed(&slot, &bytes)?;
+        Ok(((bytes.len() - data.len()) / BLOCK_LEN_BYTES) as u64)
+    }
+
+    /// Writes the summaries of zones that are left in the middle, and ends them for the drive too. The flush is what
+    /// keeps a power cut from leaving a full zone of which the summary is missing.
+    pub(super) fn finish(&mut self, zones: &[ZoneId]) -> Result<(), DiskError> {
+        for &zone in zones {
+            let slot = *self.pool.get(zone).expect("a zone of the pool is ended");
+            let bytes = self.summaries.end(&slot);
+            if !bytes.is_empty() {
+                self.write_framed(&slot, &bytes)?;
+            }
+        }
+        if !zones.is_empty() {
+            self.disk.flush()?;
+        }
+        zones.iter().try_for_each(|&zone| self.pool.finish(&*self.disk, zone))
+    }
+
+    fn write_framed(&mut self, slot: &PoolZone, bytes: &[u8]) -> Result<(), DiskError> {
+        self.disk.write(slot.start + slot.pointer, bytes, Persist::Cached)?;
+        self.pool.advance(slot.zone, Blocks::holding(bytes.len() as u64));
+        Ok(())
+    }
+
+    /// K8: what came of a read, and whether a block was another than was written; none if a zone that it read was begun
+    /// anew meanwhile.
+    pub(super) fn end_read(&mut self, fetched: Fetched) -> Option<(Result<(), DiskError>, bool)> {
+        let Fetched { outcome, is_wrong, sums, zones } = fetched;
+        let is_as_it_was = |&(zone, generation): &(ZoneId, u64)| {
+            self.pool.get(zone).is_some_and(|slot| slot.generation == generation)
+        };
+        if !zones.iter().all(is_as_it_was) {
+            return None;
+        }
+        self.summaries.keep(sums);
+        Some((outcome, is_wrong))
+    }
+}

@@ -1,0 +1,68 @@
+//! Where the newest content of the host's blocks is: in the write buffer, on the drive, or lost.
+
+use super::buffer::Buffer;
+use super::mapping::Mapping;
+use super::regions::Regions;
+use super::summaries::Part;
+use imbrex_disk::{BlockRange, Blocks, DiskError, Known, ReadRequest};
+
+/// All that says where a block is, the newest first.
+pub(super) struct NewestContent<'a> {
+    pub(super) buffer: &'a Buffer,
+    pub(super) regions: &'a Regions,
+    pub(super) lost: &'a Regions,
+    pub(super) map: &'a Mapping,
+}
+
+impl NewestContent<'_> {
+    /// Answers what is in memory, and says what has to be read for the rest.
+    pub(super) fn parts<'a>(
+        &self,
+        requests: &'a mut [ReadRequest<'_>],
+    ) -> Result<Vec<Part<'a>>, DiskError> {
+        let mut parts = Vec::new();
+        for request in requests.iter_mut() {
+            let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
+            self.buffer.read_over(request.at, request.buf);
+            let (mut at, mut rest) = (range.start, &mut *request.buf);
+            let held: Vec<BlockRange> = self.regions.within(range).collect();
+            let ends = held.iter().map(|run| run.start).chain([range.end()]);
+            let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
+            for (start, end) in starts.zip(ends) {
+                if let Some(lost) = self.lost.within(BlockRange::new(start, end - start)).next() {
+                    return Err(DiskError::Medium { at: lost.start });
+                }
+                for piece in self.map.lookup(BlockRange::new(start, end - start)) {
+                    let (_, behind) = rest.split_at_mut((piece.range.start - at).bytes() as usize);
+                    let (buf, behind) = behind.split_at_mut(piece.range.len.bytes() as usize);
+                    match piece.at {
+                        Some(pba) => parts.push(Part { at: pba, lba: piece.range.start, buf }),
+                        None => buf.fill(0),
+                    }
+                    (at, rest) = (piece.range.end(), behind);
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// What is known of the first block of `range`, and for how many more that is so.
+    pub(super) fn known(&self, range: BlockRange) -> (Known, Blocks) {
+        let first = [self.regions.within(range).next(), self.lost.within(range).next()];
+        let held = first.into_iter().flatten().min_by_key(|run| run.start);
+        let held_from = held.map_or(range.end(), |run| run.start);
+        if let Some(run) = held.filter(|run| run.start == range.start) {
+            return (Known::Nothing, run.len);
+        }
+        let unheld = BlockRange::new(range.start, held_from - range.start);
+        let mut pieces = self.map.lookup(unheld);
+        match pieces.next() {
+            Some(piece) if piece.at.is_none() => (Known::Unwritten, piece.range.len),
+            first => {
+                let mapped = pieces.take_while(|piece| piece.at.is_some());
+                let len = first.into_iter().chain(mapped).map(|piece| piece.range.len).sum();
+                (Known::Nothing, len)
+            }
+        }
+    }
+}
