@@ -103,7 +103,7 @@ fn told_by(cause: &(dyn Error + 'static)) -> Option<Status> {
         Some(FilesError::Poisoned { .. }) => return Some(Status::Poisoned),
         _ => {}
     }
-    if let Some(BandsError::Damaged { .. }) = cause.downcast_ref() {
+    if cause.downcast_ref().is_some_and(BandsError::is_damage) {
         return Some(Status::Corrupt);
     }
     if let Some(error) = cause.downcast_ref::<DiskError>() {

@@ -180,8 +180,8 @@ fn is_damage(cause: &(dyn Error + 'static)) -> bool {
             cause.downcast_ref::<FsError>(),
             Some(FsError::Corrupt { .. } | FsError::Damaged { .. })
         )
-        || matches!(cause.downcast_ref::<BandsError>(), Some(BandsError::Damaged { .. }))
-        || matches!(cause.downcast_ref::<DriverError>(), Some(DriverError::Damaged { .. }))
+        || cause.downcast_ref().is_some_and(BandsError::is_damage)
+        || cause.downcast_ref().is_some_and(DriverError::is_damage)
         || cause.downcast_ref().is_some_and(ImageError::is_damage)
 }
 
@@ -189,6 +189,7 @@ fn is_damage(cause: &(dyn Error + 'static)) -> bool {
 mod tests {
     use super::*;
     use imbrex_files::tiers::FlashError;
+    use imbrex_translate::FormatFault;
 
     #[derive(Debug)]
     struct Layer(&'static str, Option<Box<Layer>>);
@@ -229,7 +230,8 @@ mod tests {
             || FilesError::Corrupt { structure: "catalog log", place: reason(), reason: reason() };
         let flash = FilesError::from(FlashError::Unopened { source: Box::new(corrupt()) });
         let flash = LayoutError::Files { what: "opening the files", source: flash };
-        let driver = DriverError::Damaged { structure: "superblock", detail: reason() };
+        let driver =
+            DriverError::from(FormatFault::Damaged { structure: "superblock", detail: reason() });
         let tree = FsError::Corrupt { record: 1, reason: reason() };
         let log = FsError::Damaged { path: "/wal".to_owned(), offset: 7, reason: reason() };
         let below = FsError::Files { what: reason(), source: corrupt() };

@@ -13,7 +13,8 @@ use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Pba, Persist, Rule, ZoneSpec,
 };
 use imbrex_disk_sim::{Profile, SimDisk};
-use imbrex_translate::{BlockDriver, DriverOptions, MapRun};
+use imbrex_translate::model::MapRun;
+use imbrex_translate::{BlockDriver, DriverOptions};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -26,13 +26,14 @@
 //! [`Pba`]: imbrex_disk::Pba
 
 mod block_driver;
+mod error;
 mod fields;
 mod fixed_bands;
+pub mod model;
 
 pub use block_driver::{
-    BlockDriver, Cleaning, CleaningOrder, DeviceZone, DeviceZoneUse, DriverCheck, DriverCounters,
-    DriverError, DriverOptions, EvictionOrder, MapRun, MapSpec, Mapping, MappingError,
-    POOL_ZONE_COUNT_MIN, PbaRange, Piece, Regions, SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping,
-    TableWrite, ZoneContent, ZoneFill, candidates, choose, spare_zone_count, zone_data_len,
+    BlockDriver, CleaningOrder, DeviceZone, DeviceZoneUse, DriverCheck, DriverCounters,
+    DriverError, DriverOptions, EvictionOrder,
 };
+pub use error::FormatFault;
 pub use fixed_bands::{BandCounters, BandOptions, BandsError, FixedBands, ReadBack, Staging};

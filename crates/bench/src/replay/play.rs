@@ -8,10 +8,11 @@ use crate::error::BenchError;
 use crate::latency::Latencies;
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
-use imbrex_translate::{
-    BlockDriver, DriverCounters, DriverError, DriverOptions, POOL_ZONE_COUNT_MIN,
-    SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping, spare_zone_count, zone_data_len,
+use imbrex_translate::model::{
+    POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN, SectorRange, TableMapping, spare_zone_count,
+    zone_data_len,
 };
+use imbrex_translate::{BlockDriver, DriverCounters, DriverError, DriverOptions};
 use imbrex_workload::trace::{TraceOp, TraceReader, TraceRequest};
 use std::num::NonZeroU64;
 use std::sync::Arc;

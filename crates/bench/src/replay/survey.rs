@@ -3,7 +3,8 @@
 use super::options::ReplayOptions;
 use crate::error::BenchError;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
-use imbrex_translate::{EvictionOrder, Regions};
+use imbrex_translate::EvictionOrder;
+use imbrex_translate::model::Regions;
 use imbrex_workload::trace::{TraceError, TraceOp, TraceReader, TraceRequest, TraceSource};
 use serde::Serialize;
 

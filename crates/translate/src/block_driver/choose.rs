@@ -123,7 +123,7 @@ impl ZoneContent {
 
 /// Zones to clean together, and what it gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleaning {
+pub struct CleaningChoice {
     /// The zones, in the order in which they were chosen.
     pub zones: Vec<ZoneId>,
     /// How many mapping nodes they have now.
@@ -136,7 +136,7 @@ pub struct Cleaning {
     pub valid: Blocks,
 }
 
-impl Cleaning {
+impl CleaningChoice {
     /// How much space it frees.
     pub fn garbage(&self) -> Blocks {
         self.written.saturating_sub(self.valid)
@@ -169,7 +169,7 @@ pub fn candidates(order: CleaningOrder, sealed: impl IntoIterator<Item = ZoneFil
 ///
 /// Cost: the runs of all candidates are sorted once; 20 zones of 100,000 runs each took 0.1 s if they
 /// came in the order of LBAs, 0.2 s if not.
-pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> Cleaning {
+pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> CleaningChoice {
     let mut zones: Vec<(Blocks, &ZoneContent)> =
         candidates.iter().map(|content| (content.valid(), content)).collect();
     zones.sort_unstable_by_key(|&(valid, content)| (valid, content.zone));
@@ -191,7 +191,8 @@ pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> Cleaning {
         CleaningOrder::MostGarbage { chosen_count } => (0..chosen_count.min(zones.len())).collect(),
         CleaningOrder::MostMerged { chosen_count, .. } => merges.best(chosen_count, fits),
     };
-    let mut cleaning = Cleaning { merged_nodes: merges.of(&chosen), ..Cleaning::default() };
+    let mut cleaning =
+        CleaningChoice { merged_nodes: merges.of(&chosen), ..CleaningChoice::default() };
     for &index in &chosen {
         let (valid, content) = zones[index];
         cleaning.zones.push(content.zone);

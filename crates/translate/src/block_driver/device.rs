@@ -7,6 +7,7 @@ use super::options::DriverCounters;
 use super::options::DriverOptions;
 use super::state::State;
 use super::superblocks;
+use crate::error::FormatFault;
 use imbrex_disk::{
     BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known, Lba, Persist,
     ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
@@ -91,10 +92,8 @@ impl BlockDriver {
     fn of(state: State) -> Result<BlockDriver, DriverError> {
         let len = state.superblock.len;
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
-        let geometry = geometry.map_err(|error| DriverError::Damaged {
-            structure: "superblock",
-            detail: error.to_string(),
-        })?;
+        let geometry =
+            geometry.map_err(|error| FormatFault::damaged("superblock", error.to_string()))?;
         Ok(BlockDriver { geometry, disk: Arc::clone(&state.disk), state: Mutex::new(state) })
     }
 

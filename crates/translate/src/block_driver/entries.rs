@@ -6,6 +6,7 @@ use super::format::{
 };
 use super::journal::JournalZone;
 use super::state::State;
+use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, ZoneId, ZoneState};
 
 /// An entry, and what of its data the drive lost.
@@ -18,7 +19,7 @@ pub(super) struct Replayed {
 }
 
 fn journal_damage(detail: String) -> DriverError {
-    DriverError::Damaged { structure: "journal", detail }
+    FormatFault::damaged("journal", detail).into()
 }
 
 /// The entries behind a checkpoint, whole ones only.

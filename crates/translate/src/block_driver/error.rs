@@ -1,6 +1,7 @@
 //! Why a drive cannot be made a block device, or its block device cannot be opened.
 
 use super::mapping::MappingError;
+use crate::error::FormatFault;
 use imbrex_disk::DiskError;
 
 /// A block device that cannot be made or opened. A failed open has changed nothing that matters: it
@@ -64,33 +65,9 @@ pub enum DriverError {
         "no block device on this drive: no superblock is in its first two zones; format it first"
     )]
     NotFormatted,
-    /// Written by another version.
-    #[error(
-        "a block device of format version {got}, but this program reads version {expected}; use the \
-         program that wrote it"
-    )]
-    Version {
-        /// The version this program reads.
-        expected: u32,
-        /// The drive's version.
-        got: u32,
-    },
-    /// The superblock belongs to a drive of another geometry.
-    #[error("the superblock tells of {expected}, but the drive is {got}; was it copied?")]
-    Geometry {
-        /// What the superblock says.
-        expected: String,
-        /// What the disk below says.
-        got: String,
-    },
-    /// A structure fails its check: where data lie is unknown.
-    #[error("{structure} is damaged: {detail}; restore the drive from a copy")]
-    Damaged {
-        /// "superblock", "checkpoint", "journal".
-        structure: &'static str,
-        /// What was found.
-        detail: String,
-    },
+    /// What is on the disk cannot be used.
+    #[error(transparent)]
+    Format(#[from] FormatFault),
     /// The disk below failed.
     #[error("block driver: {doing}")]
     Disk {
@@ -102,6 +79,13 @@ pub enum DriverError {
     },
 }
 
+impl DriverError {
+    /// Whether data on the disk is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, DriverError::Format(fault) if fault.is_damage())
+    }
+}
+
 /// Adds what was being done.
 pub(super) fn during(doing: &'static str) -> impl FnOnce(DiskError) -> DriverError {
     move |source| DriverError::Disk { doing, source }
@@ -109,7 +93,7 @@ pub(super) fn during(doing: &'static str) -> impl FnOnce(DiskError) -> DriverErr
 
 /// A structure that tells of what no drive has.
 pub(super) fn damaged(structure: &'static str) -> impl FnOnce(MappingError) -> DriverError {
-    move |error| DriverError::Damaged { structure, detail: error.to_string() }
+    move |error| FormatFault::damaged(structure, error.to_string()).into()
 }
 
 /// Our own accounting is wrong: said as the error of a disk that cannot go on.

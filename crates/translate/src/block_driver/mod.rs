@@ -72,7 +72,7 @@ mod superblocks;
 mod zones;
 
 pub use check::{DeviceZone, DeviceZoneUse, DriverCheck};
-pub use choose::{Cleaning, CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
+pub use choose::{CleaningChoice, CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 pub use create::{POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN, spare_zone_count};
 pub use device::BlockDriver;
 pub use error::DriverError;

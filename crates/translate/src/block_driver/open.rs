@@ -29,6 +29,7 @@ use super::state::State;
 use super::step::READ_LEN;
 use super::superblocks::{Newest, newest};
 use super::zones::{journal_zones, spec, zones_of};
+use crate::error::FormatFault;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Geometry, Lba, Pba, ZoneAction, ZoneId, ZoneState,
 };
@@ -53,7 +54,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     let zones = journal_zones(&*disk, superblock.journal_zone_count);
     if zones.len() != superblock.journal_zone_count as usize {
         let detail = format!("the drive has {} zones for a journal", zones.len());
-        return Err(DriverError::Damaged { structure: "superblock", detail });
+        return Err(FormatFault::damaged("superblock", detail).into());
     }
     let mut journal = Journal::new(zones);
     let mut crcs = checkpoint.copy_crcs.iter().copied();
@@ -113,11 +114,11 @@ fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), Dr
     };
     if found != expected {
         let (expected, got) = (shown(expected), shown(found));
-        return Err(DriverError::Geometry { expected, got });
+        return Err(FormatFault::Geometry { expected, got }.into());
     }
     if superblock.journal_zone_count == 0 {
-        let detail = "it says that there is no journal".to_owned();
-        return Err(DriverError::Damaged { structure: "superblock", detail });
+        let detail = "it says that there is no journal";
+        return Err(FormatFault::damaged("superblock", detail).into());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::error::{DriverError, during};
 use super::format::{Checkpoint, Superblock, checkpoint_len, decode_checkpoint, decode_part};
 use super::step::READ_LEN;
+use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, ZoneId};
 
 /// The newest checkpoint, and how many of its blocks came from its second copy.
@@ -11,7 +12,7 @@ pub(super) fn read_checkpoint(
     superblock: &Superblock,
 ) -> Result<(Checkpoint, u64), DriverError> {
     let stored = &superblock.checkpoint;
-    let damage = |detail: String| DriverError::Damaged { structure: "checkpoint", detail };
+    let damage = |detail: String| DriverError::from(FormatFault::damaged("checkpoint", detail));
     let block_count = checkpoint_len(stored.len_bytes).get();
     let mut bytes = Vec::new();
     let (mut next, mut second_count) = (0, 0);

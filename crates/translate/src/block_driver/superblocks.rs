@@ -29,6 +29,7 @@ use super::error::{DriverError, during, no_room};
 use super::format::{FORMAT_VERSION, Fault, Stored, Superblock, decode_part};
 use super::pool::Use;
 use super::zones::SUPERBLOCK_ZONE_COUNT;
+use crate::error::FormatFault;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist, ZoneAction, ZoneId, ZoneInfo, ZoneKind,
     ZoneState,
@@ -135,11 +136,14 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
             _ => None,
         });
         return Err(match version {
-            Some(got) => DriverError::Version { expected: FORMAT_VERSION, got },
-            None if zones.contains(&None) => DriverError::Damaged {
-                structure: "superblock",
-                detail: "zone 0 or 1 is offline, and the other has none".to_owned(),
-            },
+            Some(got) => {
+                FormatFault::Version { layer: "a block device", expected: FORMAT_VERSION, got }
+                    .into()
+            }
+            None if zones.contains(&None) => {
+                let detail = "zone 0 or 1 is offline, and the other has none";
+                FormatFault::damaged("superblock", detail).into()
+            }
             None => DriverError::NotFormatted,
         });
     };
@@ -151,7 +155,7 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     let is_followed = |zone: &Zone| has_newest(zone) && zone.has_damaged();
     if living().next().is_some() && living().all(is_followed) {
         let detail = format!("what follows number {} is none", newest.number);
-        return Err(DriverError::Damaged { structure: "superblock", detail });
+        return Err(FormatFault::damaged("superblock", detail).into());
     }
     let lacking = || living().filter(|zone| !has_newest(zone));
     let is_standing = |(_, superblock): &&(ZoneId, Superblock)| superblock.number == newest.number;

@@ -1,5 +1,6 @@
 //! Why a disk cannot be put into bands, or its bands cannot be opened.
 
+use crate::error::FormatFault;
 use imbrex_disk::DiskError;
 
 /// Fixed bands that cannot be made or opened. A failed open has changed nothing that matters: it can
@@ -36,33 +37,9 @@ pub enum BandsError {
     /// No superblock is there.
     #[error("no fixed bands on this drive: neither superblock is one; format it first")]
     NotBands,
-    /// Written by another version.
-    #[error(
-        "fixed bands of format version {got}, but this program reads version {expected}; use the \
-         program that wrote them"
-    )]
-    Version {
-        /// The version this program reads.
-        expected: u32,
-        /// The drive's version.
-        got: u32,
-    },
-    /// The superblock belongs to a drive of another geometry.
-    #[error("the superblock tells of {expected}, but the drive is {got}; was it copied?")]
-    Geometry {
-        /// What the superblock says.
-        expected: String,
-        /// What the disk below says.
-        got: String,
-    },
-    /// A structure fails its check: which blocks are valid is unknown.
-    #[error("{structure} is damaged: {detail}; restore the drive from a copy")]
-    Damaged {
-        /// "superblock", "journal", "staged rewrite".
-        structure: &'static str,
-        /// What was found.
-        detail: String,
-    },
+    /// What is on the disk cannot be used.
+    #[error(transparent)]
+    Format(#[from] FormatFault),
     /// The disk below failed.
     #[error("fixed bands: {doing}")]
     Disk {
@@ -72,6 +49,13 @@ pub enum BandsError {
         #[source]
         source: DiskError,
     },
+}
+
+impl BandsError {
+    /// Whether data on the disk is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, BandsError::Format(fault) if fault.is_damage())
+    }
 }
 
 /// Adds what was being done.

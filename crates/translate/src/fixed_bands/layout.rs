@@ -12,6 +12,7 @@
 use super::error::BandsError;
 use super::format::{Record, Superblock};
 use super::options::{BandOptions, MIB};
+use crate::error::FormatFault;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, GeometrySpec, Lba, Pba, Rule,
     ShingleSpec,
@@ -118,14 +119,14 @@ impl Layout {
                 format!("{len} in tracks of {track_len}, {overlap} overlapping")
             };
             let Superblock { inner_len, track_len, overlap_tracks, .. } = superblock;
-            return Err(BandsError::Geometry {
+            return Err(FormatFault::Geometry {
                 expected: tracks(inner_len, track_len, overlap_tracks),
                 got: tracks(inner.len(), shingle.track_len, shingle.overlap_tracks),
-            });
+            }
+            .into());
         }
-        let damaged = |field: &'static str| BandsError::Damaged {
-            structure: "superblock",
-            detail: format!("field {field} is out of range"),
+        let damaged = |field: &str| -> BandsError {
+            FormatFault::damaged("superblock", format!("field {field} is out of range")).into()
         };
         let longest = (80 * MIB) / BLOCK_LEN_BYTES as u64;
         let Superblock { band_len, band_count, log_len, run_count_max, .. } = superblock;

@@ -176,7 +176,7 @@ impl FixedBands {
     /// Whether bands were made on `disk`. Writes nothing.
     ///
     /// # Errors
-    /// [`BandsError::Version`], [`BandsError::Damaged`], [`BandsError::Disk`].
+    /// [`BandsError::Format`], [`BandsError::Disk`].
     pub fn are_on(disk: Arc<dyn Disk>) -> Result<bool, BandsError> {
         match recover::read_superblock(&Below::new(disk)) {
             Ok(_) => Ok(true),

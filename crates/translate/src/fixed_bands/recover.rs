@@ -21,6 +21,7 @@ use super::journal::{Journal, epoch_of, log_id};
 use super::layout::{Layout, Region};
 use super::options::Staging;
 use super::runs::Runs;
+use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
 use imbrex_record_log::{Decoder, End, LogBounds, log_id_of};
 
@@ -151,11 +152,12 @@ pub(crate) fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
     }
     Err(match fault {
         Fault::None => BandsError::NotBands,
-        Fault::Version { got } => BandsError::Version { expected: FORMAT_VERSION, got },
-        Fault::Field { field } => BandsError::Damaged {
-            structure: "superblock",
-            detail: format!("field {field} is out of range"),
-        },
+        Fault::Version { got } => {
+            FormatFault::Version { layer: "fixed bands", expected: FORMAT_VERSION, got }.into()
+        }
+        Fault::Field { field } => {
+            FormatFault::damaged("superblock", format!("field {field} is out of range")).into()
+        }
     })
 }
 
@@ -239,7 +241,7 @@ fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result
 }
 
 fn journal_damaged(detail: String) -> BandsError {
-    BandsError::Damaged { structure: "journal", detail }
+    FormatFault::damaged("journal", detail).into()
 }
 
 impl Told {
@@ -320,13 +322,14 @@ fn replay(
     // The record was written after its slot had been flushed.
     let got = crc32c::crc32c(&image);
     if got != rewrite.crc {
-        return Err(BandsError::Damaged {
-            structure: "staged rewrite",
-            detail: format!(
+        return Err(FormatFault::damaged(
+            "staged rewrite",
+            format!(
                 "rewrite {} of blocks {}: checksum {got:#010x}, expected {:#010x}",
                 rewrite.seq, rewrite.pieces[0], rewrite.crc
             ),
-        });
+        )
+        .into());
     }
     let image = Image { pieces: &rewrite.pieces, bytes: &image, host_bytes: 0 };
     rewrite_from_slot(below, layout, valid, image).map_err(during("finishing a rewrite"))

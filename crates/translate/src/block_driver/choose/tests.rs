@@ -15,7 +15,7 @@ fn merged(candidate_count: usize, chosen_count: usize) -> CleaningOrder {
     CleaningOrder::MostMerged { candidate_count, chosen_count }
 }
 
-fn numbers(cleaning: &Cleaning) -> Vec<u32> {
+fn numbers(cleaning: &CleaningChoice) -> Vec<u32> {
     cleaning.zones.iter().map(|zone| zone.0).collect()
 }
 
@@ -85,10 +85,10 @@ fn the_third_zone_is_the_one_that_merges_most_with_both() {
 
 #[test]
 fn fewer_zones_than_wanted_are_all_chosen_and_none_is_none() {
-    assert_eq!(choose(merged(20, 2), &[]), Cleaning::default());
+    assert_eq!(choose(merged(20, 2), &[]), CleaningChoice::default());
     assert_eq!(numbers(&choose(merged(20, 3), &picture()[..1])), [3]);
     assert_eq!(numbers(&choose(merged(20, 0), &picture())), []);
-    assert_eq!(Cleaning::default().garbage_permille(), 0);
+    assert_eq!(CleaningChoice::default().garbage_permille(), 0);
 }
 
 /// Blocks of a small disk, each valid in one zone or in none; a zone's nodes are the runs of its
@@ -138,7 +138,7 @@ fn the_pair_chosen_is_the_best_of_all_pairs() {
             .enumerate()
             .flat_map(|(i, a)| zones[i + 1..].iter().map(move |b| reduction(&[a, b])));
         assert_eq!(Some(pair.merged_nodes), best.max(), "seed {seed}");
-        let of = |cleaning: &Cleaning| {
+        let of = |cleaning: &CleaningChoice| {
             let chosen = |zone: &&ZoneContent| cleaning.zones.contains(&zone.zone);
             reduction(&zones.iter().filter(chosen).collect::<Vec<_>>())
         };

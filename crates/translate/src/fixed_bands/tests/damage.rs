@@ -1,6 +1,7 @@
 //! What is damaged or made up is told, and never taken for something else.
 
 use super::*;
+use crate::error::FormatFault;
 
 /// The header of the newer log rots: the older log must not count in its place.
 #[test]
@@ -106,7 +107,7 @@ fn an_unreadable_block_behind_the_journal_keeps_no_drive_from_opening() {
                     assert_eq!(fills(&bands, 0, 128).unwrap(), expected);
                 }
             }
-            Err(BandsError::Damaged { structure: "journal", .. }) => {
+            Err(BandsError::Format(FormatFault::Damaged { structure: "journal", .. })) => {
                 assert!(0 < at && at < end, "block {at} is behind the end, {end}");
             }
             Err(error) => panic!("block {at}: {error}"),

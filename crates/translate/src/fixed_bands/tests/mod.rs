@@ -212,7 +212,7 @@ fn another_drive_and_another_version_are_refused() {
     let error = FixedBands::open(other).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the superblock tells of 800 blocks in tracks of 4 blocks, 2 overlapping, but the drive is \
+        "the superblock describes 800 blocks in tracks of 4 blocks, 2 overlapping, but the drive is \
          804 blocks in tracks of 4 blocks, 2 overlapping; was it copied?"
     );
     let mut bytes = superblock.encode();
