@@ -9,7 +9,7 @@
 //! A block that was flushed and rotted looks the same. Two things tell them apart: an entry of the journal says what
 //! was flushed before it; and what a record moved is still where it was after the power cut, while behind a flush its
 //! zone may have been begun anew. What the last flush before the power cut wrote nothing tells apart: such blocks are
-//! counted, and whoever opens the device is told.
+//! counted, and whoever opens the device is journaled.
 //!
 //! Invariants
 //!   B1  What a record says of a block that is not there does not count as long as no later entry says that it was
@@ -23,17 +23,17 @@
 
 use super::error::{DriverError, during};
 use super::format::{Record, STRETCH_LEN, Sum, decode_summary};
-use super::journaled_sums::{Broken, Told};
+use super::journaled_sums::{BrokenEnd, JournaledSums};
 use super::mapping::{MapRun, PbaRange};
 use super::pool::{Pool, PoolZone, Use};
-use super::state::State;
+use super::state::DriverState;
 use super::zones::{finish_zone, is_given_up};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneId, ZoneState};
 use std::collections::BTreeMap;
 
 /// What is said of a data zone since the checkpoint, or of its open stretch by it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Named {
+struct ZoneRecords {
     /// Records map nothing behind this data block.
     end: u64,
     /// The last data block that a checksum is told of.
@@ -43,21 +43,21 @@ struct Named {
     since_emptied: Option<Option<u64>>,
 }
 
-impl Named {
+impl ZoneRecords {
     fn note_sum(&mut self, index: u64) {
         self.last_sum = self.last_sum.max(Some(index));
         self.since_emptied = self.since_emptied.map(|last| last.max(Some(index)));
     }
 }
 
-/// Finds the zones that end in a block that is not there; `told` is what the checkpoint told, `records` are what the
+/// Finds the zones that end in a block that is not there; `journaled` is what the checkpoint journaled, `records` are what the
 /// journal tells.
 pub(super) fn find_broken_ends<'a>(
-    state: &mut State,
-    told: &mut Told,
+    state: &mut DriverState,
+    journaled: &mut JournaledSums,
     records: impl Iterator<Item = &'a Record>,
 ) -> Result<(), DriverError> {
-    for (zone, named) in named(&state.zones.pool, told, records) {
+    for (zone, named) in records_by_zone(&state.zones.pool, journaled, records) {
         let Some(slot) = state.zones.pool.get(zone).copied() else { continue };
         let is_data = matches!(slot.used, Use::Free | Use::Sealed) && !slot.pointer.is_zero();
         if !is_data || is_given_up(&*state.disk, zone) {
@@ -66,19 +66,19 @@ pub(super) fn find_broken_ends<'a>(
         let found = end_of(state, &slot, named).map_err(during("looking for the end of a zone"))?;
         if let Some((end, broken)) = found {
             state.zones.pool.set_pointer(zone, end);
-            told.broken.insert(zone, broken);
+            journaled.broken.insert(zone, broken);
         }
     }
     Ok(())
 }
 
-fn named<'a>(
+fn records_by_zone<'a>(
     pool: &Pool,
-    told: &Told,
+    journaled: &JournaledSums,
     records: impl Iterator<Item = &'a Record>,
-) -> BTreeMap<ZoneId, Named> {
-    let mut found: BTreeMap<ZoneId, Named> = BTreeMap::new();
-    for &at in told.sums.keys() {
+) -> BTreeMap<ZoneId, ZoneRecords> {
+    let mut found: BTreeMap<ZoneId, ZoneRecords> = BTreeMap::new();
+    for &at in journaled.sums.keys() {
         if let Some(slot) = pool.zone_of(at) {
             found.entry(slot.zone).or_default().note_sum(slot.index(at));
         }
@@ -100,7 +100,7 @@ fn named<'a>(
             Record::Opened { zone, .. } => {
                 let named = found.entry(zone).or_default();
                 let last_sum = named.since_emptied.unwrap_or(named.last_sum);
-                *named = Named { last_sum, ..Named::default() };
+                *named = ZoneRecords { last_sum, ..ZoneRecords::default() };
             }
             Record::Data { .. } | Record::Trimmed { .. } => {}
         }
@@ -111,10 +111,10 @@ fn named<'a>(
 /// How much of a data zone is there, summaries included, if its end is not. Behind a data block that is not there the
 /// zone can be written on.
 fn end_of(
-    state: &State,
+    state: &DriverState,
     slot: &PoolZone,
-    named: Named,
-) -> Result<Option<(Blocks, Broken)>, DiskError> {
+    named: ZoneRecords,
+) -> Result<Option<(Blocks, BrokenEnd)>, DiskError> {
     let last = slot.pointer - Blocks::new(1);
     let is_there = |at: Lba| is_read(&*state.disk, at, &mut [0; BLOCK_LEN_BYTES]);
     let is_last_torn = !slot.is_full() && !is_there(slot.start + last)?;
@@ -128,10 +128,10 @@ fn end_of(
             && !is_there(summary)?
         {
             let may_be_torn = is_last_torn && summary == slot.start + last;
-            return Ok(Some((summary - slot.start, Broken { block: None, may_be_torn })));
+            return Ok(Some((summary - slot.start, BrokenEnd { block: None, may_be_torn })));
         }
     }
-    let torn = |block| Broken { block, may_be_torn: true };
+    let torn = |block| BrokenEnd { block, may_be_torn: true };
     Ok(match (is_last_torn, slot.is_summary(last)) {
         (false, _) => None,
         (true, true) => Some((last, torn(None))),
@@ -140,60 +140,64 @@ fn end_of(
 }
 
 /// Whether the checkpoint maps a block of the zone from the `index`-th on.
-fn is_mapped_from(state: &State, slot: &PoolZone, index: u64) -> bool {
+fn is_mapped_from(state: &DriverState, slot: &PoolZone, index: u64) -> bool {
     let len = slot.len().saturating_sub(Blocks::new(index));
     !len.is_zero() && state.map.owner(PbaRange { start: slot.pba(index), len }).is_some()
 }
 
 /// What counts of a run that a record maps to a zone.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct AcceptedRuns {
     pub(super) runs: Vec<MapRun>,
     /// Blocks that do not because the power may have gone while they were written.
     pub(super) broken_count: u64,
 }
 
-impl Counted {
+impl AcceptedRuns {
     /// All of it.
-    pub(super) fn all(run: MapRun) -> Counted {
-        Counted { runs: vec![run], broken_count: 0 }
+    pub(super) fn all(run: MapRun) -> AcceptedRuns {
+        AcceptedRuns { runs: vec![run], broken_count: 0 }
     }
 }
 
 /// B1: what counts of the run that a record maps to a zone, which a later entry says was flushed or not.
-pub(super) fn counted(
-    state: &State,
-    told: &Told,
+pub(super) fn accepted_runs(
+    state: &DriverState,
+    journaled: &JournaledSums,
     slot: &PoolZone,
     run: MapRun,
     is_flushed: bool,
-) -> Result<Counted, DiskError> {
-    if told.has(slot, run.at, run.len) {
-        return Ok(Counted::all(run));
+) -> Result<AcceptedRuns, DiskError> {
+    if journaled.has(slot, run.at, run.len) {
+        return Ok(AcceptedRuns::all(run));
     }
     let is_written = slot.index(run.at).saturating_add(run.len.get()) <= slot.written().get();
-    let Some(broken) = told.broken.get(&slot.zone).filter(|_| is_written) else {
-        return Ok(Counted::default());
+    let Some(broken) = journaled.broken.get(&slot.zone).filter(|_| is_written) else {
+        return Ok(AcceptedRuns::default());
     };
     let may_be_torn = broken.may_be_torn && !is_flushed;
-    let mut counted = Counted::default();
+    let mut accepted = AcceptedRuns::default();
     for offset in (0..run.len.get()).map(Blocks::new) {
         let (start, at, len) = (run.start + offset, run.at + offset, Blocks::new(1));
-        let is_there = told.has(slot, at, len);
-        if !is_there && may_be_torn && is_as_before(state, told, start)? {
-            counted.broken_count += 1;
+        let is_there = journaled.has(slot, at, len);
+        if !is_there && may_be_torn && is_as_before(state, journaled, start)? {
+            accepted.broken_count += 1;
             continue;
         }
-        match counted.runs.last_mut() {
+        match accepted.runs.last_mut() {
             Some(last) if last.range().end() == start => last.len += len,
-            _ => counted.runs.push(MapRun { start, at, len }),
+            _ => accepted.runs.push(MapRun { start, at, len }),
         }
     }
-    Ok(counted)
+    Ok(accepted)
 }
 
 /// Whether what the map has of a block so far is where the map says.
-fn is_as_before(state: &State, told: &Told, lba: Lba) -> Result<bool, DiskError> {
+fn is_as_before(
+    state: &DriverState,
+    journaled: &JournaledSums,
+    lba: Lba,
+) -> Result<bool, DiskError> {
     let mapped = state.map.lookup(BlockRange::new(lba, Blocks::new(1))).next();
     let Some(at) = mapped.and_then(|piece| piece.at) else { return Ok(true) };
     let Some(slot) = state.zones.pool.zone_of(at) else { return Ok(false) };
@@ -207,7 +211,7 @@ fn is_as_before(state: &State, told: &Told, lba: Lba) -> Result<bool, DiskError>
         let sums = decode_summary(state.superblock.id, summary, slot.generation, &block);
         sums.and_then(|sums| sums.get((index % STRETCH_LEN) as usize).copied())
     } else {
-        told.sums.get(&at).copied()
+        journaled.sums.get(&at).copied()
     };
     Ok(is_read(&*state.disk, slot.place(at), &mut block)? && sum == Some(Sum::of(lba, &block)))
 }
@@ -219,7 +223,7 @@ pub(super) fn can_be_continued(disk: &dyn Disk, slot: &PoolZone) -> bool {
 }
 
 /// B2: a zone that cannot be written on is ended for the drive alone.
-pub(super) fn finish_broken(state: &State) -> Result<(), DiskError> {
+pub(super) fn finish_broken(state: &DriverState) -> Result<(), DiskError> {
     let is_active = |slot: &&PoolZone| {
         let found = state.disk.zone(slot.zone).map(|info| info.state);
         matches!(found, Some(ZoneState::Open { .. } | ZoneState::Closed { .. }))

@@ -21,7 +21,7 @@ use imbrex_disk::{Blocks, DiskError, Persist, ZoneId};
 
 /// A checkpoint under way.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub(super) struct CheckpointWriter {
     bytes: CheckpointBytes<FrozenNodes>,
     /// How many blocks a copy takes, once all bytes are made; then the length in `stored` is right, too.
     copy_len: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct Writing {
     pub(super) abandoned: Vec<ZoneId>,
 }
 
-impl Writing {
+impl CheckpointWriter {
     /// A checkpoint of what `checkpoint` says, with `nodes` of the mapping; `number` is that of its superblock.
     pub(super) fn new(
         id: u64,
@@ -42,11 +42,11 @@ impl Writing {
         checkpoint: &Checkpoint,
         node_count: usize,
         nodes: FrozenNodes,
-    ) -> Writing {
+    ) -> CheckpointWriter {
         let bytes = CheckpointBytes::new(id, checkpoint, node_count, nodes);
         let stored = Stored { copies: [Vec::new(), Vec::new()], len_bytes: 0, number };
         let (idle, abandoned) = (Vec::new(), Vec::new());
-        Writing { bytes, copy_len: None, stored, written: 0, idle, abandoned }
+        CheckpointWriter { bytes, copy_len: None, stored, written: 0, idle, abandoned }
     }
 
     /// How many zones it has.

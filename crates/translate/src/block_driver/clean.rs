@@ -44,7 +44,7 @@ use super::cleaning::Cleaning;
 use super::data_zones::Stream;
 use super::mapping::Piece;
 use super::pool::{PoolZone, Use};
-use super::state::State;
+use super::state::DriverState;
 use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
 use super::summaries::Part;
 use super::zones::is_given_up;
@@ -74,9 +74,9 @@ struct Salvaged {
     unreadable: BTreeSet<ZoneId>,
 }
 
-impl State {
+impl DriverState {
     /// Cleans as much as `written` blocks of the host ask for; see the module.
-    pub(super) fn clean_apace(&mut self, written: Blocks) -> Result<(), DiskError> {
+    pub(super) fn clean_at_pace(&mut self, written: Blocks) -> Result<(), DiskError> {
         self.debt.pause = self.debt.pause.saturating_sub(written.get());
         let Some(cleaning) = &self.cleaning else {
             return self.room_step().map(|_| ());
@@ -202,13 +202,13 @@ impl State {
         let found = match self.salvage(&pieces) {
             Ok(found) => found,
             Err(DiskError::Offline { zone }) => {
-                self.leave_alone(&cleaning, zone);
-                self.leave();
+                self.set_unreadable(&cleaning, zone);
+                self.abort_cleaning();
                 return Ok(moved);
             }
             // Nothing is in doubt: what was to be moved stays where it is.
             Err(error @ DiskError::Host { .. }) => {
-                self.leave();
+                self.abort_cleaning();
                 self.debt.pause = PAUSE_LEN;
                 self.debt.failed_reads += 1;
                 let is_told = is_urgent && FAILED_READ_COUNT_MAX <= self.debt.failed_reads;
@@ -219,14 +219,14 @@ impl State {
         self.debt.failed_reads = 0;
         cleaning.unreadable.extend(found.unreadable);
         if !self.append(Stream::Cleaning, &found.data, &found.ranges)? {
-            self.leave();
+            self.abort_cleaning();
             return Ok(moved);
         }
         if cleaning.next < cleaning.runs.len() {
             self.cleaning = Some(cleaning);
         } else {
             for &zone in &cleaning.unreadable {
-                self.leave_alone(&cleaning, zone);
+                self.set_unreadable(&cleaning, zone);
             }
             self.counters.cleanings += 1;
             self.counters.cleaned_zones +=
@@ -255,7 +255,7 @@ impl State {
     }
 
     /// What is left in a zone that was cleaned cannot be read, unless the host wrote all of it anew.
-    fn leave_alone(&mut self, cleaning: &Cleaning, zone: ZoneId) {
+    fn set_unreadable(&mut self, cleaning: &Cleaning, zone: ZoneId) {
         let life = cleaning.zones.get(&zone).copied();
         let slot = self.zones.pool.get(zone);
         if slot.is_some_and(|slot| slot.used == Use::Sealed && Some(slot.generation) == life) {
@@ -264,7 +264,7 @@ impl State {
     }
 
     /// Ends the cleaning under way early.
-    fn leave(&mut self) {
+    fn abort_cleaning(&mut self) {
         self.debt.taken_zones = 0;
     }
 

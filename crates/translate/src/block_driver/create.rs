@@ -17,11 +17,11 @@
 use super::buffer::JournalIndex;
 use super::error::{DriverError, damaged, during};
 use super::format::{CHECKPOINT_ZONE_COUNT_MAX, PART_LEN_BYTES, STRETCH_LEN, Stored, Superblock};
-use super::journal::{Journal, JournalUse, behind};
+use super::journal::{JournalUse, JournalZones, first_pool_zone};
 use super::mapping::Mapping;
 use super::options::DriverOptions;
 use super::pool::{Pool, Use, data_len};
-use super::state::{RESERVE_ZONE_COUNT, State};
+use super::state::{DriverState, RESERVE_ZONE_COUNT};
 use super::superblocks::{SUPERBLOCK_COUNT, SuperblockZones};
 use super::zones::{SUPERBLOCK_ZONE_COUNT, is_given_up, journal_zones, spec, zones_of};
 use imbrex_disk::{Blocks, Disk, Persist, ZoneId, ZoneKind, ZoneState};
@@ -87,7 +87,10 @@ fn journal_zone_count(options: &DriverOptions, zone_len: Blocks) -> u64 {
 }
 
 /// Makes an empty device.
-pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State, DriverError> {
+pub(super) fn format(
+    disk: Arc<dyn Disk>,
+    options: &DriverOptions,
+) -> Result<DriverState, DriverError> {
     options.check()?;
     let geometry = *disk.geometry();
     let zones = *zones_of(&geometry)?;
@@ -129,16 +132,17 @@ pub(super) fn format(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<Sta
     };
     let map = Mapping::new(spec(&superblock)).map_err(damaged("geometry"))?;
     let copies = JournalIndex::new(spec(&superblock)).map_err(damaged("geometry"))?;
-    let mut journal = Journal::new(journal_zones(&*disk, count as u32));
+    let mut journal = JournalZones::new(journal_zones(&*disk, count as u32));
     for zone in journal.zones.iter_mut().filter(|zone| is_given_up(&*disk, zone.zone)) {
         zone.used = JournalUse::Lost;
     }
-    let mut pool = Pool::new(&*disk, behind(&journal));
+    let mut pool = Pool::new(&*disk, first_pool_zone(&journal));
     // What is in a read-only one is nobody's.
     pool.promote(Use::Sealed, Use::Lost);
     let slots = [0, 1].map(|zone| (!is_given_up(&*disk, ZoneId(zone))).then_some(0));
     let superblocks = SuperblockZones { slots, are_broken: [false; 2] };
-    let mut state = State::new(disk, options, superblock, superblocks, map, copies, journal, pool);
+    let mut state =
+        DriverState::new(disk, options, superblock, superblocks, map, copies, journal, pool);
     clear_conventional(&state)?;
     state.checkpoint_now().map_err(during("writing the first checkpoint"))?;
     Ok(state)
@@ -168,7 +172,7 @@ fn check_active_zones(disk: &dyn Disk, limit: Option<u32>) -> Result<(), DriverE
 }
 
 /// Superblocks of an earlier device in a zone that no reset clears.
-fn clear_conventional(state: &State) -> Result<(), DriverError> {
+fn clear_conventional(state: &DriverState) -> Result<(), DriverError> {
     for zone in 0..SUPERBLOCK_ZONE_COUNT {
         let info = state.disk.zone(ZoneId(zone));
         if let Some(info) = info.filter(|info| info.state == ZoneState::NoPointer) {

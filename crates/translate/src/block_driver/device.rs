@@ -5,7 +5,7 @@ use super::error::DriverError;
 use super::open;
 use super::options::DriverCounters;
 use super::options::DriverOptions;
-use super::state::State;
+use super::state::DriverState;
 use super::superblocks;
 use crate::error::FormatFault;
 use imbrex_disk::{
@@ -22,7 +22,7 @@ pub(super) const READ_ATTEMPT_COUNT: usize = 3;
 pub struct BlockDriver {
     geometry: Geometry,
     pub(super) disk: Arc<dyn Disk>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<DriverState>,
 }
 
 impl BlockDriver {
@@ -83,13 +83,13 @@ impl BlockDriver {
         })?;
         between();
         while self.state().writing.is_some() {
-            self.change(State::checkpoint_step)?;
+            self.change(DriverState::checkpoint_step)?;
             between();
         }
         Ok(())
     }
 
-    fn of(state: State) -> Result<BlockDriver, DriverError> {
+    fn of(state: DriverState) -> Result<BlockDriver, DriverError> {
         let len = state.superblock.len;
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
         let geometry =
@@ -139,14 +139,14 @@ impl BlockDriver {
         std::mem::take(&mut self.state().evictions)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, DriverState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state; after an error nobody knows what is durable.
     pub(super) fn change<T>(
         &self,
-        what: impl FnOnce(&mut State) -> Result<T, DiskError>,
+        what: impl FnOnce(&mut DriverState) -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
         let mut state = self.state();
         if state.is_poisoned {
@@ -197,7 +197,7 @@ impl Disk for BlockDriver {
     }
 
     fn flush(&self) -> Result<(), DiskError> {
-        self.change(State::flush)
+        self.change(DriverState::flush)
     }
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {

@@ -5,12 +5,12 @@ use super::format::{
     Checkpoint, ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, decode_header_block,
 };
 use super::journal::JournalZone;
-use super::state::State;
+use super::state::DriverState;
 use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, ZoneId, ZoneState};
 
 /// An entry, and what of its data the drive lost.
-pub(super) struct Replayed {
+pub(super) struct ReadEntry {
     pub(super) entry: Entry,
     pub(super) lost: Vec<BlockRange>,
     /// The host's block that lies at the end of all that is written of the zone, and cannot be read: if no entry
@@ -27,11 +27,11 @@ fn journal_damage(detail: String) -> DriverError {
 /// # Errors
 /// The drive; damage; or more of them may be in `offline`.
 pub(super) fn read_journal(
-    state: &mut State,
+    state: &mut DriverState,
     checkpoint: &Checkpoint,
     offline: Option<ZoneId>,
-) -> Result<Vec<Replayed>, DriverError> {
-    let mut entries: Vec<Replayed> = Vec::new();
+) -> Result<Vec<ReadEntry>, DriverError> {
+    let mut entries: Vec<ReadEntry> = Vec::new();
     let mut seq = checkpoint.seq;
     let mut at = checkpoint.next;
     let mut has_begun = false;
@@ -90,7 +90,7 @@ pub(super) fn read_journal(
 
 /// Whether the journal ends at `at` for certain. It goes on in another zone only behind an entry that ends the zone,
 /// which is flushed, or where none fits; where a zone begins, another may end.
-fn ends_inside(state: &State, at: Pba) -> bool {
+fn ends_inside(state: &DriverState, at: Pba) -> bool {
     let Some(zone) = journal_zone(state, at) else { return false };
     let at = Lba::new(at.get());
     let pointer = match state.disk.zone(zone.zone).map(|info| info.state) {
@@ -113,12 +113,12 @@ enum Header {
     Else(Option<u64>),
 }
 
-fn journal_zone(state: &State, at: Pba) -> Option<&JournalZone> {
+fn journal_zone(state: &DriverState, at: Pba) -> Option<&JournalZone> {
     state.journal.zones.iter().find(|zone| zone.range.contains(Lba::new(at.get())))
 }
 
 /// How far the zone of a block of the journal is written, by the drive; none outside of the journal.
-fn written_to(state: &State, at: Pba) -> Option<Lba> {
+fn written_to(state: &DriverState, at: Pba) -> Option<Lba> {
     let zone = journal_zone(state, at)?;
     match state.disk.zone(zone.zone)?.state {
         ZoneState::Full => Some(zone.range.end()),
@@ -128,14 +128,14 @@ fn written_to(state: &State, at: Pba) -> Option<Lba> {
 }
 
 /// Whether the zone of a block of the journal is read-only, and only what is read there tells where it ends.
-fn may_end_in_fill(state: &State, at: Pba) -> bool {
+fn may_end_in_fill(state: &DriverState, at: Pba) -> bool {
     let end = journal_zone(state, at).and_then(|zone| zone.end);
     end.is_some_and(|end| !end.is_exact)
 }
 
 /// Reads blocks of the journal: `Ok(None)` where the medium fails.
 pub(super) fn read_blocks(
-    state: &State,
+    state: &DriverState,
     at: Pba,
     len: Blocks,
 ) -> Result<Option<Vec<u8>>, DriverError> {
@@ -151,14 +151,18 @@ pub(super) fn read_blocks(
 }
 
 /// What lies `offset` behind the start of an entry, if that is a block of its header.
-fn header_block(state: &State, at: Pba, offset: Blocks) -> Result<Option<Entry>, DriverError> {
+fn header_block(
+    state: &DriverState,
+    at: Pba,
+    offset: Blocks,
+) -> Result<Option<Entry>, DriverError> {
     let block = read_blocks(state, at + offset, Blocks::new(1))?;
     let id = state.superblock.id;
     Ok(block.and_then(|block| decode_header_block(id, at, offset, &block)))
 }
 
 /// The header of the entry at `at`, each block from its first copy or else from its second.
-fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
+fn read_header(state: &DriverState, at: Pba) -> Result<Header, DriverError> {
     let end = written_to(state, at).map_or(0, Lba::get);
     let written = end.saturating_sub(at.get());
     // No entry is shorter: that one is torn, or nothing more fits the zone.
@@ -197,7 +201,11 @@ fn read_header(state: &State, at: Pba) -> Result<Header, DriverError> {
 ///
 /// A power cut leaves a prefix of what was written to a zone. So what lies below the pointer and is not as it
 /// was written is damage.
-fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, DriverError> {
+fn read_entry(
+    state: &mut DriverState,
+    at: Pba,
+    seq: u64,
+) -> Result<Option<ReadEntry>, DriverError> {
     let mut entry = match read_header(state, at)? {
         Header::Whole(entry, second_count) if entry.seq == seq => {
             state.counters.second_copies += second_count;
@@ -247,9 +255,9 @@ fn read_entry(state: &mut State, at: Pba, seq: u64) -> Result<Option<Replayed>, 
         records.push(record);
     }
     entry.records = records;
-    Ok(Some(Replayed { entry, lost, broken }))
+    Ok(Some(ReadEntry { entry, lost, broken }))
 }
 
-fn begins_zone(state: &State, at: Pba) -> bool {
+fn begins_zone(state: &DriverState, at: Pba) -> bool {
     journal_zone(state, at).is_some_and(|zone| zone.range.start.get() == at.get())
 }

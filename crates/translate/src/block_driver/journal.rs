@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Zones are recycled by least active data. The paper evicts what is active; where it is little and its regions are
-//! short, it is written to the journal once more here, and stays in the buffer ([`State`](super::state::State)).
+//! short, it is written to the journal once more here, and stays in the buffer ([`DriverState`](super::state::DriverState)).
 //!
 //! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
 
@@ -47,25 +47,25 @@ pub(super) struct End {
 
 /// Where entries go.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct JournalZones {
     pub(super) zones: Vec<JournalZone>,
     /// The zone that is written, and how much of it is.
     open: usize,
     written: Blocks,
     /// A zone was given up of which no checkpoint tells: if it is offline, opening takes what it held for needed.
-    pub(super) has_untold_loss: bool,
+    pub(super) has_unrecorded_loss: bool,
     /// The checksums of the host's blocks, in rows; what lies between them has any number. An image may have zones of
     /// any length: memory is taken for what is noted, not for the zone.
     crcs: BTreeMap<u64, [u32; CRC_ROW_LEN as usize]>,
 }
 
-impl Journal {
+impl JournalZones {
     /// The zones of a device; nothing is open.
-    pub(super) fn new(zones: Vec<(ZoneId, BlockRange)>) -> Journal {
+    pub(super) fn new(zones: Vec<(ZoneId, BlockRange)>) -> JournalZones {
         let zone = |(zone, range)| JournalZone { zone, range, used: JournalUse::Free, end: None };
         let zones: Vec<JournalZone> = zones.into_iter().map(zone).collect();
         let (written, crcs) = (zones[0].range.len, BTreeMap::new());
-        Journal { open: 0, written, zones, has_untold_loss: false, crcs }
+        JournalZones { open: 0, written, zones, has_unrecorded_loss: false, crcs }
     }
 
     /// The length of the shortest zone.
@@ -96,7 +96,7 @@ impl Journal {
     }
 
     /// Seals what is open and goes on in a free zone; false if there is none.
-    pub(super) fn turn(&mut self, disk: &dyn Disk) -> Result<bool, DiskError> {
+    pub(super) fn begin_zone(&mut self, disk: &dyn Disk) -> Result<bool, DiskError> {
         if self.count(JournalUse::Free) == 0 {
             return Ok(false);
         }
@@ -111,7 +111,7 @@ impl Journal {
                 Ok(()) => {}
                 Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => {
                     zone.used = JournalUse::Lost;
-                    self.has_untold_loss = true;
+                    self.has_unrecorded_loss = true;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -153,7 +153,7 @@ impl Journal {
                 zone.zone
             })
             .collect();
-        self.has_untold_loss |= !found.is_empty();
+        self.has_unrecorded_loss |= !found.is_empty();
         found
     }
 
@@ -192,6 +192,6 @@ impl Journal {
 }
 
 /// The number of the first zone behind the journal.
-pub(super) fn behind(journal: &Journal) -> u32 {
+pub(super) fn first_pool_zone(journal: &JournalZones) -> u32 {
     journal.zones.last().map_or(0, |zone| zone.zone.0 + 1)
 }

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 /// What recovery hears of stretches without a summary.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct JournaledSums {
     pub(super) sums: BTreeMap<Pba, Sum>,
     /// Zones that end in a block that is not there.
-    pub(super) broken: BTreeMap<ZoneId, Broken>,
+    pub(super) broken: BTreeMap<ZoneId, BrokenEnd>,
 }
 
-impl Told {
+impl JournaledSums {
     /// Whether the drive has the blocks from `at`, and their checksums are known.
     pub(super) fn has(&self, slot: &PoolZone, at: Pba, len: Blocks) -> bool {
         let (start, end) = (slot.index(at), slot.index(at).saturating_add(len.get()));
@@ -42,7 +42,7 @@ impl Told {
 
 /// What of a zone's end is not there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Broken {
+pub(super) struct BrokenEnd {
     /// The data block; none if it is a summary: then those blocks of its stretch whose checksums nothing tells.
     pub(super) block: Option<Pba>,
     /// The power may have gone while it was written; else it was flushed, and is damage.

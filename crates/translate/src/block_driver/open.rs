@@ -17,15 +17,15 @@ use super::buffer::JournalIndex;
 use super::entries::{read_blocks, read_journal};
 use super::error::{DriverError, damaged, during};
 use super::format::{Checkpoint, ENTRY_LEN_MIN, Superblock};
-use super::journal::{End, Journal, JournalUse, behind};
-use super::journaled_sums::Told;
+use super::journal::{End, JournalUse, JournalZones, first_pool_zone};
+use super::journaled_sums::JournaledSums;
 use super::mapping::{MapRun, Mapping};
 use super::options::DriverOptions;
 use super::pool::{Pool, PoolZone, Use};
 use super::read_checkpoint::read_checkpoint;
 use super::read_only::{end_of_read_only, find_data_ends};
 use super::replay::{forget_earlier_lives, lose, replay};
-use super::state::State;
+use super::state::DriverState;
 use super::step::READ_LEN;
 use super::superblocks::{Newest, newest};
 use super::zones::{journal_zones, spec, zones_of};
@@ -37,7 +37,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Opens a device, whatever a power cut left of it.
-pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State, DriverError> {
+pub(super) fn open(
+    disk: Arc<dyn Disk>,
+    options: &DriverOptions,
+) -> Result<DriverState, DriverError> {
     options.check()?;
     zones_of(disk.geometry())?;
     // After a kill the drive may tell of what a power cut would still take back.
@@ -56,14 +59,15 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
         let detail = format!("the drive has {} zones for a journal", zones.len());
         return Err(FormatFault::damaged("superblock", detail).into());
     }
-    let mut journal = Journal::new(zones);
+    let mut journal = JournalZones::new(zones);
     let mut crcs = checkpoint.copy_crcs.iter().copied();
     for run in &checkpoint.copies {
         copies.record(run.range, run.at).map_err(damaged("checkpoint"))?;
         journal.note_crcs(run.at, crcs.by_ref().take(run.range.len.get() as usize));
     }
-    let pool = Pool::new(&*disk, behind(&journal));
-    let mut state = State::new(disk, options, superblock, superblocks, map, copies, journal, pool);
+    let pool = Pool::new(&*disk, first_pool_zone(&journal));
+    let mut state =
+        DriverState::new(disk, options, superblock, superblocks, map, copies, journal, pool);
     state.counters.second_copies = damaged_count + second_count;
     for zone in state.superblock.checkpoint.zones() {
         state.zones.pool.set(zone, Use::Checkpoint);
@@ -79,17 +83,18 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<State
     // One more: a torn entry has the next number, and its zone may look written to the end later on.
     state.seq = checkpoint.seq + entries.len() as u64 + 1;
     state.counters.replayed_entries = entries.len() as u64;
-    let mut told = Told { sums: checkpoint.sums.into_iter().collect(), ..Told::default() };
+    let mut journaled =
+        JournaledSums { sums: checkpoint.sums.into_iter().collect(), ..JournaledSums::default() };
     let records = entries.iter().flat_map(|found| &found.entry.records);
-    forget_earlier_lives(&state.zones.pool, &mut told, records.clone());
-    find_data_ends(&mut state, &told, records.clone())?;
-    find_broken_ends(&mut state, &mut told, records)?;
-    let named = replay(&mut state, &mut told, entries)?;
+    forget_earlier_lives(&state.zones.pool, &mut journaled, records.clone());
+    find_data_ends(&mut state, &journaled, records.clone())?;
+    find_broken_ends(&mut state, &mut journaled, records)?;
+    let named = replay(&mut state, &mut journaled, entries)?;
     // S3: others are reset before they are written on.
     let is_needed =
         |slot: &&PoolZone| slot.generation != 0 && !state.map.valid(slot.zone).is_zero();
     for slot in state.zones.pool.iter().filter(is_needed) {
-        state.zones.summaries.resume(slot, &told);
+        state.zones.summaries.resume(slot, &journaled);
     }
     load_buffer(&mut state)?;
     free_blank(&mut state, &named);
@@ -126,7 +131,7 @@ fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), Dr
 /// Marks the zones of the journal that the drive has given up. One is returned that is offline without a word of it in
 /// the checkpoint: it may hold what was written last.
 fn find_lost_journal_zones(
-    state: &mut State,
+    state: &mut DriverState,
     checkpoint: &Checkpoint,
 ) -> Result<Option<ZoneId>, DriverError> {
     let mut offline = None;
@@ -152,7 +157,7 @@ fn find_lost_journal_zones(
 }
 
 /// Reads back what the write buffer held.
-fn load_buffer(state: &mut State) -> Result<(), DriverError> {
+fn load_buffer(state: &mut DriverState) -> Result<(), DriverError> {
     let everything = BlockRange::new(Lba::new(0), state.superblock.len);
     let copies: Vec<_> = state.copies.copies_of(everything).collect();
     for (range, place) in copies {
@@ -166,7 +171,7 @@ fn load_buffer(state: &mut State) -> Result<(), DriverError> {
 }
 
 /// Reads back the copies of `range` from `at`: together, or one by one if the medium fails.
-fn load_part(state: &mut State, range: BlockRange, at: Pba) -> Result<(), DriverError> {
+fn load_part(state: &mut DriverState, range: BlockRange, at: Pba) -> Result<(), DriverError> {
     let Some(bytes) = read_blocks(state, at, range.len)? else {
         if range.len == Blocks::new(1) {
             lose(state, range);
@@ -190,7 +195,7 @@ fn load_part(state: &mut State, range: BlockRange, at: Pba) -> Result<(), Driver
 }
 
 /// Says which zones can be written from their start.
-fn free_blank(state: &mut State, named: &BTreeSet<ZoneId>) {
+fn free_blank(state: &mut DriverState, named: &BTreeSet<ZoneId>) {
     for slot in state.zones.pool.iter().copied().collect::<Vec<_>>() {
         let is_blank = slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero();
         // One that is named may be empty: its data did not reach the platter, and what is written there now would
@@ -204,7 +209,7 @@ fn free_blank(state: &mut State, named: &BTreeSet<ZoneId>) {
 }
 
 /// Says what the other zones are now, and writes all of it down before anything else is written.
-fn settle(state: &mut State) -> Result<(), DriverError> {
+fn settle(state: &mut DriverState) -> Result<(), DriverError> {
     // Zones that are written in part take what comes next.
     let disk = Arc::clone(&state.disk);
     let part = |slot: &&PoolZone| {

@@ -175,7 +175,7 @@ impl Pool {
             PoolZone { zone, start, capacity, used, pointer, generation: 0 }
         });
         let zones: Vec<PoolZone> = zones.collect();
-        Pool { counts: counted(&zones), zones }
+        Pool { counts: use_counts(&zones), zones }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &PoolZone> + '_ {
@@ -344,14 +344,14 @@ impl Pool {
     /// The violation, in words.
     #[cfg(test)]
     pub(super) fn check(&self) -> Result<(), String> {
-        let (expected, got) = (counted(&self.zones), self.counts);
-        let told = || format!("P1: the zones by use are {expected:?}, and count as {got:?}");
-        (expected == got).then_some(()).ok_or_else(told)
+        let (expected, got) = (use_counts(&self.zones), self.counts);
+        let violation = || format!("P1: the zones by use are {expected:?}, and count as {got:?}");
+        (expected == got).then_some(()).ok_or_else(violation)
     }
 }
 
 /// How many of the zones have each use.
-fn counted(zones: &[PoolZone]) -> [usize; USE_COUNT] {
+fn use_counts(zones: &[PoolZone]) -> [usize; USE_COUNT] {
     let mut counts = [0; USE_COUNT];
     zones.iter().for_each(|slot| counts[slot.used as usize] += 1);
     counts

@@ -16,20 +16,20 @@
 use super::error::{DriverError, during};
 use super::format::{Record, Sum};
 use super::journal::End;
-use super::journaled_sums::Told;
+use super::journaled_sums::JournaledSums;
 use super::pool::PoolZone;
-use super::state::State;
+use super::state::DriverState;
 use super::step::READ_LEN;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneState, readable_len,
 };
 use std::collections::BTreeMap;
 
-/// Finds how far the data zones are written that are read-only; `told` is what the checkpoint told, `records` are what
+/// Finds how far the data zones are written that are read-only; `journaled` is what the checkpoint journaled, `records` are what
 /// the journal tells.
 pub(super) fn find_data_ends<'a>(
-    state: &mut State,
-    told: &Told,
+    state: &mut DriverState,
+    journaled: &JournaledSums,
     records: impl Iterator<Item = &'a Record> + Clone,
 ) -> Result<(), DriverError> {
     let is_read_only = |slot: &&PoolZone| {
@@ -37,7 +37,7 @@ pub(super) fn find_data_ends<'a>(
     };
     let slots: Vec<PoolZone> = state.zones.pool.iter().filter(is_read_only).copied().collect();
     for slot in slots {
-        let end = end_of_data(&*state.disk, &slot, told, records.clone());
+        let end = end_of_data(&*state.disk, &slot, journaled, records.clone());
         let end = end.map_err(during("looking for the end of a read-only zone"))?;
         state.zones.pool.set_pointer(slot.zone, end);
     }
@@ -48,7 +48,7 @@ pub(super) fn find_data_ends<'a>(
 fn end_of_data<'a>(
     disk: &dyn Disk,
     slot: &PoolZone,
-    told: &Told,
+    journaled: &JournaledSums,
     records: impl Iterator<Item = &'a Record>,
 ) -> Result<Blocks, DiskError> {
     let (mut is_named, mut is_begun) = (false, false);
@@ -65,7 +65,7 @@ fn end_of_data<'a>(
         }
     }
     // E1; unless that was of an earlier life.
-    let last = told.last_of(slot).filter(|_| !is_begun);
+    let last = journaled.last_of(slot).filter(|_| !is_begun);
     let flushed = last.map(|last| slot.place(slot.pba(last)) + Blocks::new(1) - slot.start);
     if !is_named {
         // Without an open stretch all that is mapped has its summary.
@@ -79,7 +79,7 @@ fn end_of_data<'a>(
     // A summary is never fill: no data are behind one that is not there.
     while !is_exact && !end.is_full() && !end.is_summary(end.pointer) {
         let at = slot.pba(end.written().get());
-        let Some(sum) = sums.get(&at).or_else(|| told.sums.get(&at)) else { break };
+        let Some(sum) = sums.get(&at).or_else(|| journaled.sums.get(&at)) else { break };
         if !read_block(disk, slot.place(at), &mut block)? || Sum::of(sum.lba, &block) != *sum {
             break;
         }

@@ -1,18 +1,18 @@
 //! Does again what the journal says happened since the checkpoint.
 
-use super::broken::{Counted, counted};
-use super::entries::Replayed;
+use super::broken::{AcceptedRuns, accepted_runs};
+use super::entries::ReadEntry;
 use super::error::{DriverError, damaged, during};
 use super::format::Record;
-use super::journaled_sums::Told;
+use super::journaled_sums::JournaledSums;
 use super::mapping::{MapRun, PbaRange};
 use super::pool::{Pool, Use};
-use super::state::State;
+use super::state::DriverState;
 use imbrex_disk::{BlockRange, Blocks, Pba, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The host's newest content of `range` is gone.
-pub(super) fn lose(state: &mut State, range: BlockRange) {
+pub(super) fn lose(state: &mut DriverState, range: BlockRange) {
     state.copies.forget(range);
     state.lost.insert(range);
 }
@@ -21,14 +21,14 @@ pub(super) fn lose(state: &mut State, range: BlockRange) {
 /// says that it was emptied; checkpoints of earlier versions have checksums of such zones.
 pub(super) fn forget_earlier_lives<'a>(
     pool: &Pool,
-    told: &mut Told,
+    journaled: &mut JournaledSums,
     records: impl Iterator<Item = &'a Record>,
 ) {
     for record in records {
         if let Record::Opened { zone, generation } = *record
             && let Some(slot) = pool.get(zone).filter(|slot| slot.generation != generation)
         {
-            told.forget(slot);
+            journaled.forget(slot);
         }
     }
 }
@@ -36,9 +36,9 @@ pub(super) fn forget_earlier_lives<'a>(
 /// Does again what the journal says. The zones that records name which depend on how far they are
 /// written come back: until the next checkpoint they must stay as they are, for the next recovery.
 pub(super) fn replay(
-    state: &mut State,
-    told: &mut Told,
-    entries: Vec<Replayed>,
+    state: &mut DriverState,
+    journaled: &mut JournaledSums,
+    entries: Vec<ReadEntry>,
 ) -> Result<BTreeSet<ZoneId>, DriverError> {
     let mut emptied: BTreeMap<ZoneId, (usize, usize)> = BTreeMap::new();
     let mut opened = BTreeMap::new();
@@ -63,12 +63,12 @@ pub(super) fn replay(
                     let last = slot.and_then(|slot| emptied.get(&slot.zone));
                     let is_older = last.is_some_and(|&last| (number, index) < last);
                     named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
-                    let Counted { runs, broken_count } = match slot {
-                        None => Counted::default(),
+                    let AcceptedRuns { runs, broken_count } = match slot {
+                        None => AcceptedRuns::default(),
                         // What an offline zone held is gone: to ignore the record would bring back older content.
-                        Some(slot) if is_older || slot.used == Use::Lost => Counted::all(run),
+                        Some(slot) if is_older || slot.used == Use::Lost => AcceptedRuns::all(run),
                         // Its blocks may be another's by now, or nobody's.
-                        Some(slot) => counted(state, told, &slot, run, is_flushed)
+                        Some(slot) => accepted_runs(state, journaled, &slot, run, is_flushed)
                             .map_err(during("looking for what a record moved"))?,
                     };
                     state.counters.broken_blocks += broken_count;
@@ -93,13 +93,13 @@ pub(super) fn replay(
                 }
                 // Unless it was begun anew the flush behind the record may have been cut, and what came instead be gone.
                 Record::Emptied { zone } if opened.get(&zone) > Some(&(number, index)) => {
-                    state.zones.pool.get(zone).into_iter().for_each(|slot| told.forget(slot));
+                    state.zones.pool.get(zone).into_iter().for_each(|slot| journaled.forget(slot));
                 }
                 Record::Emptied { .. } => {}
                 Record::Opened { zone, generation } => {
                     state.zones.pool.set_generation(zone, generation)
                 }
-                Record::Sum { at, sum } => drop(told.sums.insert(at, sum)),
+                Record::Sum { at, sum } => drop(journaled.sums.insert(at, sum)),
             }
         }
         found.lost.into_iter().for_each(|range| lose(state, range));
@@ -110,7 +110,7 @@ pub(super) fn replay(
 
 /// Maps `range`. Blocks of others that are mapped there have another place by a later record, which is
 /// to come: a checkpoint may be younger than the records that follow it.
-fn take_over(state: &mut State, range: BlockRange, at: Pba) -> Result<(), DriverError> {
+fn take_over(state: &mut DriverState, range: BlockRange, at: Pba) -> Result<(), DriverError> {
     let mut place = PbaRange { start: at, len: range.len };
     while let Some(owner) = state.map.owner(place) {
         let (from, to) = (owner.at.max(place.start), owner.place().end().min(place.end()));

@@ -2,7 +2,7 @@
 //! lock, but for what a read of the host asks of the drive. Cleaning is in `clean`, checkpoints are in `checkpoint`.
 
 use super::buffer::{Buffer, JournalIndex};
-use super::checkpoint::Writing;
+use super::checkpoint::CheckpointWriter;
 use super::cleaning::{Cleaning, Debt};
 use super::data_zones::{DataZones, Stream};
 use super::error::{broken, no_room};
@@ -10,7 +10,7 @@ use super::format::{
     self, Checkpoint, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Run, Superblock,
     checkpoint_len, encode_header,
 };
-use super::journal::{Journal, JournalUse, JournalZone};
+use super::journal::{JournalUse, JournalZone, JournalZones};
 use super::mapping::{Mapping, PbaRange};
 use super::newest::NewestContent;
 use super::options::{DriverCounters, DriverOptions};
@@ -45,7 +45,7 @@ const _: () = assert!(MISSING_ZONE_COUNT_MAX < RESERVE_ZONE_COUNT);
 
 /// Everything that changes.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct DriverState {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: DriverOptions,
     pub(super) superblock: Superblock,
@@ -58,7 +58,7 @@ pub(super) struct State {
     pub(super) pending: Regions,
     /// What is not yet in the journal of what else happened.
     pub(super) records: Vec<Record>,
-    pub(super) journal: Journal,
+    pub(super) journal: JournalZones,
     pub(super) seq: u64,
     /// Entries below that one, and what they tell of, are flushed; 0 before the first flush.
     flushed_seq: u64,
@@ -68,9 +68,9 @@ pub(super) struct State {
     pub(super) lost: Regions,
     pub(super) evicting: Option<BlockRange>,
     pub(super) cleaning: Option<Cleaning>,
-    /// What cleaning owes the host's writes; see [`State::clean_apace`].
+    /// What cleaning owes the host's writes; see [`DriverState::clean_at_pace`].
     pub(super) debt: Debt,
-    pub(super) writing: Option<Writing>,
+    pub(super) writing: Option<CheckpointWriter>,
     pub(super) counters: DriverCounters,
     /// What went from memory to data zones, in order, if the options ask for the list.
     pub(super) evictions: Vec<BlockRange>,
@@ -79,7 +79,7 @@ pub(super) struct State {
     is_emptying_journal: bool,
 }
 
-impl State {
+impl DriverState {
     #[expect(clippy::too_many_arguments, reason = "what opening has found out, once")]
     pub(super) fn new(
         disk: Arc<dyn Disk>,
@@ -88,12 +88,12 @@ impl State {
         superblocks: SuperblockZones,
         map: Mapping,
         copies: JournalIndex,
-        journal: Journal,
+        journal: JournalZones,
         pool: Pool,
-    ) -> State {
+    ) -> DriverState {
         let summaries = Summaries::new(superblock.id, options.kept_summary_count);
         let zones = DataZones { disk: Arc::clone(&disk), pool, summaries, open: [None; 2] };
-        State {
+        DriverState {
             disk,
             superblock,
             superblocks,
@@ -160,7 +160,7 @@ impl State {
 
     /// Where the newest content of the host's blocks is.
     pub(super) fn newest(&self) -> NewestContent<'_> {
-        let State { buffer, regions, lost, map, .. } = self;
+        let DriverState { buffer, regions, lost, map, .. } = self;
         NewestContent { buffer, regions, lost, map }
     }
 
@@ -178,7 +178,7 @@ impl State {
     pub(super) fn flush(&mut self) -> Result<(), DiskError> {
         self.commit()?;
         self.flush_drive()?;
-        if self.journal.has_untold_loss {
+        if self.journal.has_unrecorded_loss {
             self.checkpoint_now()?;
         }
         Ok(())
@@ -360,7 +360,7 @@ impl State {
 
     /// The same where no cleaning is under way. A checkpoint under way has some of its own already, too.
     pub(super) fn reserve_between_cleanings(&self) -> usize {
-        let taken = self.writing.as_ref().map_or(0, Writing::taken_zone_count);
+        let taken = self.writing.as_ref().map_or(0, CheckpointWriter::taken_zone_count);
         let checkpoint = self.checkpoint_zone_count().saturating_sub(taken);
         RESERVE_ZONE_COUNT + self.options.cleaning.chosen_count() + checkpoint
     }
@@ -435,8 +435,8 @@ impl State {
         let quarter = self.journal.zone_len().get() / 4;
         let record_count_max = format::record_count(Blocks::new(quarter / 2)).min(RECORD_COUNT_MAX);
         // S2: before the records of what they are the checksums of.
-        let untold = self.zones.summaries.take_untold(&self.zones.pool);
-        drop(self.records.splice(0..0, untold));
+        let unjournaled = self.zones.summaries.take_unjournaled(&self.zones.pool);
+        drop(self.records.splice(0..0, unjournaled));
         loop {
             // One that was open and is full may have been left unnoticed.
             self.leave_offline_zones();
@@ -463,7 +463,7 @@ impl State {
             let data_len = Blocks::holding(data.len() as u64);
             let header_len = format::header_len(records.len() + data_len.get() as usize);
             if self.journal.room() < format::both_len(header_len) + data_len
-                && !self.turn_journal()?
+                && !self.begin_journal_zone()?
             {
                 continue;
             }
@@ -515,14 +515,14 @@ impl State {
 
     /// Goes on in a free journal zone. If there is none, one is emptied first, and a checkpoint holds
     /// what has happened: then false says that there may be nothing left to write.
-    fn turn_journal(&mut self) -> Result<bool, DiskError> {
+    fn begin_journal_zone(&mut self) -> Result<bool, DiskError> {
         let has_free = self.journal.count(JournalUse::Free) > 0;
         let has_sealed = self.journal.count(JournalUse::Sealed) > 0;
         if (has_free || !has_sealed) && format::ENTRY_LEN_MIN <= self.journal.room() {
             // It says that the zone ends here: what is missing behind another entry is damage.
             self.write_entry(Vec::new(), &[], &[])?;
         }
-        if has_free && self.journal.turn(&*self.disk)? {
+        if has_free && self.journal.begin_zone(&*self.disk)? {
             return Ok(true);
         }
         if !has_sealed {
@@ -642,13 +642,13 @@ impl State {
         };
         let (id, number) = (self.superblock.id, self.superblock.number + 1);
         let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
-        let mut writing = Writing::new(id, number, &checkpoint, node_count, nodes);
+        let mut writing = CheckpointWriter::new(id, number, &checkpoint, node_count, nodes);
         // A zone that becomes idle later is not among them: this checkpoint speaks of its data.
         let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
         writing.idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
         let abandoned = self.zones.pool.iter().filter(|slot| slot.used == Use::Abandoned);
         writing.abandoned = abandoned.map(|slot| slot.zone).collect();
-        self.journal.has_untold_loss = false;
+        self.journal.has_unrecorded_loss = false;
         self.writing = Some(writing);
     }
 
@@ -676,7 +676,7 @@ impl State {
         Ok(())
     }
 
-    fn end_checkpoint(&mut self, writing: Writing) -> Result<(), DiskError> {
+    fn end_checkpoint(&mut self, writing: CheckpointWriter) -> Result<(), DiskError> {
         // What it points to must be durable before it is. No zone becomes resettable by that: the superblock may need
         // one, and what the one before names is not to be touched yet (K7).
         self.disk.flush()?;
@@ -720,7 +720,7 @@ impl State {
             }
             budget = budget.saturating_sub(done);
         }
-        self.clean_apace(written)
+        self.clean_at_pace(written)
     }
 
     /// A step of what is due; says how many blocks it moved, 0 if nothing is due.

@@ -23,7 +23,7 @@
 //! Not here: checksums of the journal (`format`, `journal`) and of checkpoints.
 
 use super::format::{Record, STRETCH_LEN, Sum, decode_summary, encode_summary};
-use super::journaled_sums::Told;
+use super::journaled_sums::JournaledSums;
 #[cfg(test)]
 use super::pool::Use;
 use super::pool::{Pool, PoolZone};
@@ -43,7 +43,7 @@ struct Stretch {
     first: u64,
     sums: Vec<Sum>,
     /// How many of them are in the journal or about to be.
-    told_count: usize,
+    journaled_count: usize,
 }
 
 /// A summary in memory: where it lies, and the generation of its zone.
@@ -67,7 +67,7 @@ pub(super) struct Part<'a> {
 }
 
 /// The piece of a part that lies in one stretch.
-struct Piece {
+struct StretchPart {
     lba: Lba,
     zone: ZoneId,
     place: BlockRange,
@@ -95,7 +95,7 @@ impl Summaries {
     ) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(data.len() + data.len() / 64 + 2 * BLOCK_LEN_BYTES);
         let mut pointer = slot.pointer;
-        let begun = Stretch { first: slot.written().get(), sums: Vec::new(), told_count: 0 };
+        let begun = Stretch { first: slot.written().get(), sums: Vec::new(), journaled_count: 0 };
         let mut stretch = self.open.remove(&slot.zone).unwrap_or(begun);
         let mut blocks = data.chunks_exact(BLOCK_LEN_BYTES).zip(lbas);
         loop {
@@ -105,7 +105,7 @@ impl Summaries {
                 bytes.extend_from_slice(&summary);
                 self.kept.insert((at, slot.generation), crcs(&stretch.sums));
                 let first = stretch.first + stretch.sums.len() as u64;
-                stretch = Stretch { first, sums: Vec::new(), told_count: 0 };
+                stretch = Stretch { first, sums: Vec::new(), journaled_count: 0 };
                 pointer += Blocks::new(1);
             }
             let Some((block, lba)) = blocks.next() else { break };
@@ -129,12 +129,12 @@ impl Summaries {
     }
 
     /// Records of the checksums that neither a summary nor the journal has.
-    pub(super) fn take_untold<'a>(
+    pub(super) fn take_unjournaled<'a>(
         &'a mut self,
         pool: &'a Pool,
     ) -> impl Iterator<Item = Record> + 'a {
         self.open.iter_mut().flat_map(|(zone, stretch)| {
-            let from = std::mem::replace(&mut stretch.told_count, stretch.sums.len());
+            let from = std::mem::replace(&mut stretch.journaled_count, stretch.sums.len());
             let first = pool.get(*zone).map_or(Pba::new(0), |slot| slot.pba(stretch.first));
             let numbered = stretch.sums.iter().enumerate().skip(from);
             numbered.map(move |(index, &sum)| Record::Sum {
@@ -155,12 +155,12 @@ impl Summaries {
     }
 
     /// Takes up what journal and checkpoint told of stretches without a summary.
-    pub(super) fn resume(&mut self, slot: &PoolZone, told: &Told) {
+    pub(super) fn resume(&mut self, slot: &PoolZone, journaled: &JournaledSums) {
         let (first, written) = (slot.summed().get(), slot.written().get());
         if first < written {
-            let sum = |index| told.sums.get(&slot.pba(index)).copied().unwrap_or(Sum::NONE);
+            let sum = |index| journaled.sums.get(&slot.pba(index)).copied().unwrap_or(Sum::NONE);
             let sums: Vec<Sum> = (first..written).map(sum).collect();
-            self.open.insert(slot.zone, Stretch { first, told_count: sums.len(), sums });
+            self.open.insert(slot.zone, Stretch { first, journaled_count: sums.len(), sums });
         }
     }
 
@@ -218,7 +218,7 @@ impl Summaries {
                 let summary = (slot.summary_of(at), slot.generation);
                 let known = open.map(|stretch| crcs(&stretch.sums));
                 pieces.push((
-                    Piece {
+                    StretchPart {
                         lba,
                         zone: slot.zone,
                         place: BlockRange::new(slot.place(at), len),
@@ -242,7 +242,7 @@ fn crcs(sums: &[Sum]) -> Crcs {
 /// A read that has looked at the map, and has yet to ask the drive.
 pub(super) struct Reading<'a> {
     id: u64,
-    pieces: Vec<(Piece, &'a mut [u8])>,
+    pieces: Vec<(StretchPart, &'a mut [u8])>,
 }
 
 /// What the drive said.
@@ -281,7 +281,9 @@ impl Reading<'_> {
         requests.sort_by_key(|request| request.at);
         if !requests.is_empty() {
             let read = disk.read_batch(&mut requests);
-            read.map_err(|error| told_to_host(error, self.pieces.iter().map(|(piece, _)| piece)))?;
+            read.map_err(|error| {
+                error_for_host(error, self.pieces.iter().map(|(piece, _)| piece))
+            })?;
         }
         for (key, bytes) in summaries {
             if let Some(found) = decode_summary(self.id, key.0, key.1, &bytes) {
@@ -307,7 +309,10 @@ impl Reading<'_> {
 }
 
 /// An error of the drive below, with the host's address.
-fn told_to_host<'a>(error: DiskError, mut pieces: impl Iterator<Item = &'a Piece>) -> DiskError {
+fn error_for_host<'a>(
+    error: DiskError,
+    mut pieces: impl Iterator<Item = &'a StretchPart>,
+) -> DiskError {
     let at = match error {
         DiskError::Medium { at } => at,
         // The drive does not have what is mapped there: no less gone than what it cannot read.

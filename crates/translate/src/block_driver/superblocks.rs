@@ -54,18 +54,18 @@ pub(super) struct SuperblockZones {
 
 /// What lies where a superblock may.
 #[derive(PartialEq, Eq)]
-enum Found {
+enum Slot {
     Superblock(Box<Superblock>),
     Version(u32),
-    Nothing,
+    Blank,
     /// Something was written there, and it is none.
-    Else,
+    Other,
 }
 
-impl Found {
+impl Slot {
     fn superblock(&self) -> Option<&Superblock> {
         match self {
-            Found::Superblock(superblock) => Some(superblock),
+            Slot::Superblock(superblock) => Some(superblock),
             _ => None,
         }
     }
@@ -77,14 +77,14 @@ impl Found {
 
 /// A zone of superblocks: what is in its slots, as far as they are written.
 #[derive(PartialEq, Eq)]
-struct Zone {
-    slots: Vec<Found>,
+struct SuperblockZone {
+    slots: Vec<Slot>,
     is_sequential: bool,
     /// Never written again: what it has may be long out of date.
     is_read_only: bool,
 }
 
-impl Zone {
+impl SuperblockZone {
     /// The last slot that has the newest superblock of this zone.
     fn newest_slot(&self) -> Option<usize> {
         let numbered = self.slots.iter().enumerate();
@@ -106,7 +106,7 @@ impl Zone {
         // A zone without a pointer is written round and round.
         let may_begin = self.slots.len() <= behind + KEPT_COUNT as usize;
         let around = if self.is_sequential || !may_begin { None } else { self.slots.first() };
-        [self.slots.get(behind), around].contains(&Some(&Found::Else))
+        [self.slots.get(behind), around].contains(&Some(&Slot::Other))
     }
 }
 
@@ -126,13 +126,13 @@ pub(super) struct Newest {
 pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     let mut zones = [read_zone(disk, 0)?, read_zone(disk, 1)?];
     let stand_ins = read_stand_ins(disk, &zones)?;
-    forget_strangers(&mut zones, &stand_ins);
+    forget_foreign(&mut zones, &stand_ins);
     let all = || zones.iter().flatten().flat_map(|zone| &zone.slots);
     let standing = stand_ins.iter().map(|(_, superblock)| superblock);
-    let found = all().filter_map(Found::superblock).chain(standing);
+    let found = all().filter_map(Slot::superblock).chain(standing);
     let Some(newest) = found.max_by_key(|superblock| superblock.number) else {
         let version = all().find_map(|found| match found {
-            Found::Version(got) => Some(*got),
+            Slot::Version(got) => Some(*got),
             _ => None,
         });
         return Err(match version {
@@ -147,24 +147,26 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
             None => DriverError::NotFormatted,
         });
     };
-    let has_newest = |zone: &Zone| {
+    let has_newest = |zone: &SuperblockZone| {
         zone.newest_slot().is_some_and(|slot| zone.slots[slot].number() == Some(newest.number))
     };
     let living = || zones.iter().flatten().filter(|zone| !zone.is_read_only);
     // A newer one counted if it was written to all that there are.
-    let is_followed = |zone: &Zone| has_newest(zone) && zone.has_damaged();
+    let is_followed = |zone: &SuperblockZone| has_newest(zone) && zone.has_damaged();
     if living().next().is_some() && living().all(is_followed) {
         let detail = format!("what follows number {} is none", newest.number);
         return Err(FormatFault::damaged("superblock", detail).into());
     }
     let lacking = || living().filter(|zone| !has_newest(zone));
     let is_standing = |(_, superblock): &&(ZoneId, Superblock)| superblock.number == newest.number;
-    let next = |zone: &Zone| (!zone.is_read_only).then(|| zone.next());
+    let next = |zone: &SuperblockZone| (!zone.is_read_only).then(|| zone.next());
     Ok(Newest {
         superblock: newest.clone(),
         zones: SuperblockZones {
             slots: zones.each_ref().map(|zone| zone.as_ref().and_then(next)),
-            are_broken: zones.each_ref().map(|zone| zone.as_ref().is_some_and(Zone::has_damaged)),
+            are_broken: zones
+                .each_ref()
+                .map(|zone| zone.as_ref().is_some_and(SuperblockZone::has_damaged)),
         },
         is_alone: lacking().next().is_some(),
         stand_in: stand_ins.iter().find(is_standing).map(|&(zone, _)| zone),
@@ -173,19 +175,19 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
 }
 
 /// Superblocks in a read-only zone of another device, which was there before: formatting cannot clear them.
-fn forget_strangers(zones: &mut [Option<Zone>; 2], stand_ins: &[(ZoneId, Superblock)]) {
+fn forget_foreign(zones: &mut [Option<SuperblockZone>; 2], stand_ins: &[(ZoneId, Superblock)]) {
     let living = zones.iter().flatten().filter(|zone| !zone.is_read_only);
-    let living = living.flat_map(|zone| &zone.slots).filter_map(Found::superblock);
+    let living = living.flat_map(|zone| &zone.slots).filter_map(Slot::superblock);
     let ours = living.chain(stand_ins.iter().map(|(_, superblock)| superblock));
     let Some(id) = ours.max_by_key(|superblock| superblock.number).map(|ours| ours.id) else {
         return;
     };
     for zone in zones.iter_mut().flatten().filter(|zone| zone.is_read_only) {
-        let strangers = zone
+        let foreign = zone
             .slots
             .iter_mut()
             .filter(|found| found.superblock().is_some_and(|superblock| superblock.id != id));
-        strangers.for_each(|found| *found = Found::Nothing);
+        foreign.for_each(|found| *found = Slot::Blank);
     }
 }
 
@@ -193,20 +195,20 @@ fn forget_strangers(zones: &mut [Option<Zone>; 2], stand_ins: &[(ZoneId, Superbl
 pub(super) fn are_on(disk: &dyn Disk) -> bool {
     let zones = [0, 1].map(|zone| read_zone(disk, zone).ok().flatten());
     let mut slots = zones.iter().flatten().flat_map(|zone| &zone.slots);
-    slots.any(|found| matches!(found, Found::Superblock(_) | Found::Version(_)))
+    slots.any(|found| matches!(found, Slot::Superblock(_) | Slot::Version(_)))
         || read_stand_ins(disk, &zones).is_ok_and(|found| !found.is_empty())
 }
 
 /// Superblocks that stand in for a zone while it begins anew: only where the other zone is given up.
 fn read_stand_ins(
     disk: &dyn Disk,
-    zones: &[Option<Zone>; 2],
+    zones: &[Option<SuperblockZone>; 2],
 ) -> Result<Vec<(ZoneId, Superblock)>, DriverError> {
     let living = || zones.iter().flatten().filter(|zone| !zone.is_read_only);
     if living().count() == zones.len() {
         return Ok(Vec::new());
     }
-    let known = living().flat_map(|zone| &zone.slots).filter_map(Found::superblock);
+    let known = living().flat_map(|zone| &zone.slots).filter_map(Slot::superblock);
     let known = known.max_by_key(|superblock| superblock.number).map(|newest| newest.id);
     let is_one = |info: &ZoneInfo| {
         info.kind == ZoneKind::SequentialRequired
@@ -258,7 +260,7 @@ fn has_checkpoint(disk: &dyn Disk, superblock: &Superblock) -> Result<bool, Driv
 }
 
 /// Reads what is in a zone of superblocks; none if the drive has given it up.
-fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<Zone>, DriverError> {
+fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<SuperblockZone>, DriverError> {
     // One that is offline leaves the other.
     let info = disk.zone(ZoneId(zone)).filter(|info| info.state != ZoneState::Offline);
     let Some(info) = info else { return Ok(None) };
@@ -286,15 +288,15 @@ fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<Zone>, DriverError> {
             }
         }
         slots.push(match Superblock::decode(block) {
-            Ok(superblock) => Found::Superblock(Box::new(superblock)),
-            Err(Fault::Version { got }) => Found::Version(got),
-            Err(Fault::None) if block.iter().all(|&byte| byte == 0) => Found::Nothing,
-            Err(Fault::None) => Found::Else,
+            Ok(superblock) => Slot::Superblock(Box::new(superblock)),
+            Err(Fault::Version { got }) => Slot::Version(got),
+            Err(Fault::None) if block.iter().all(|&byte| byte == 0) => Slot::Blank,
+            Err(Fault::None) => Slot::Other,
         });
     }
     let is_sequential = info.kind == ZoneKind::SequentialRequired;
     let is_read_only = info.state == ZoneState::ReadOnly;
-    Ok(Some(Zone { slots, is_sequential, is_read_only }))
+    Ok(Some(SuperblockZone { slots, is_sequential, is_read_only }))
 }
 
 impl SuperblockZones {

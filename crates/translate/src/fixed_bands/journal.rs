@@ -20,7 +20,7 @@
 
 use super::below::{Below, Purpose, blocks_of};
 use super::format::{Record, Superblock, encode_region_header};
-use super::layout::{FRAME_LEN_BYTES, Layout, RUNS_PER_RECORD, Region};
+use super::layout::{BandLayout, FRAME_LEN_BYTES, RUNS_PER_RECORD, Region};
 use super::runs::Runs;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use imbrex_record_log::Encoder;
@@ -37,7 +37,7 @@ pub(crate) enum Change {
 
 /// The end of the log that records are appended to.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct BandJournal {
     region: usize,
     epoch: u64,
     encoder: Encoder,
@@ -52,18 +52,18 @@ pub(crate) struct Journal {
     buffer: Vec<u8>,
 }
 
-impl Journal {
+impl BandJournal {
     /// Writes a checkpoint of `valid` into `region` under `epoch`, durable on return, and goes on
     /// behind it. Every record before it is durable elsewhere (J2).
     pub(crate) fn begin(
         below: &Below,
-        layout: &Layout,
+        layout: &BandLayout,
         region: usize,
         epoch: u64,
         valid: &Runs,
-    ) -> Result<Journal, DiskError> {
+    ) -> Result<BandJournal, DiskError> {
         let Superblock { id, .. } = layout.superblock;
-        let mut journal = Journal {
+        let mut journal = BandJournal {
             region,
             epoch,
             encoder: Encoder::with_frame_len(log_id(id, epoch), FRAME_LEN_BYTES),
@@ -89,20 +89,20 @@ impl Journal {
     }
 
     /// A journal under the next epoch in the other region.
-    pub(crate) fn turn(
+    pub(crate) fn switch_region(
         &mut self,
         below: &Below,
-        layout: &Layout,
+        layout: &BandLayout,
         valid: &Runs,
     ) -> Result<(), DiskError> {
         self.write_out(below, layout, Persist::Cached)?;
         below.flush()?;
-        *self = Journal::begin(below, layout, 1 - self.region, self.epoch + 1, valid)?;
+        *self = BandJournal::begin(below, layout, 1 - self.region, self.epoch + 1, valid)?;
         Ok(())
     }
 
     /// Whether the region has no room left for more than a rewrite (J3).
-    pub(crate) fn is_full(&self, layout: &Layout) -> bool {
+    pub(crate) fn is_full(&self, layout: &BandLayout) -> bool {
         // The open frame, and the records that may still be pending.
         let open = Blocks::new(2 * (FRAME_LEN_BYTES / BLOCK_LEN_BYTES) as u64 + 1);
         let used = Blocks::new(1 + self.encoder.end_blocks()) + open;
@@ -159,7 +159,7 @@ impl Journal {
     }
 
     /// Whether a flush would make a record durable.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_undurable(&self) -> bool {
         self.pending.is_some() || self.is_unflushed || !self.is_written()
     }
 
@@ -171,7 +171,7 @@ impl Journal {
     pub(crate) fn write_out(
         &mut self,
         below: &Below,
-        layout: &Layout,
+        layout: &BandLayout,
         persist: Persist,
     ) -> Result<(), DiskError> {
         self.settle();

@@ -49,7 +49,7 @@ pub(crate) struct Region {
 
 /// The drive below, divided.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct BandLayout {
     pub(crate) superblock: Superblock,
     pub(crate) superblocks: [Pba; 2],
     pub(crate) logs: [Region; 2],
@@ -61,9 +61,9 @@ pub(crate) struct Layout {
     stride: Blocks,
 }
 
-impl Layout {
+impl BandLayout {
     /// Divides `inner` as `options` say.
-    pub(crate) fn plan(inner: &Geometry, options: &BandOptions) -> Result<Layout, BandsError> {
+    pub(crate) fn plan(inner: &Geometry, options: &BandOptions) -> Result<BandLayout, BandsError> {
         let shingle = shingle_of(inner)?;
         let len = inner.len().get();
         let band_len = options.band_len.get();
@@ -101,20 +101,20 @@ impl Layout {
             return Err(BandsError::TooSmall { got, needed });
         }
         let band_count = 1 + (got - needed) / stride;
-        Layout::of(inner, Superblock { band_count, ..superblock })
+        BandLayout::of(inner, Superblock { band_count, ..superblock })
     }
 
     /// The layout that a superblock describes, on the drive it is said to be on.
-    pub(crate) fn of(inner: &Geometry, superblock: Superblock) -> Result<Layout, BandsError> {
+    pub(crate) fn of(inner: &Geometry, superblock: Superblock) -> Result<BandLayout, BandsError> {
         let shingle = shingle_of(inner)?;
-        let told = GeometrySpec {
+        let described = GeometrySpec {
             len: superblock.inner_len,
             rule: Rule::IsolationDistance(ShingleSpec {
                 track_len: superblock.track_len,
                 overlap_tracks: superblock.overlap_tracks,
             }),
         };
-        if Geometry::new(told).ok() != Some(*inner) {
+        if Geometry::new(described).ok() != Some(*inner) {
             let tracks = |len: Blocks, track_len: Blocks, overlap: u32| {
                 format!("{len} in tracks of {track_len}, {overlap} overlapping")
             };
@@ -152,7 +152,7 @@ impl Layout {
             .map_err(|_| damaged("band_count"))?;
         let stride = Cursor::tracks_of(&superblock, band_len) * shingle.track_len.get();
         let region = |start, len| Region { start, len };
-        Ok(Layout {
+        Ok(BandLayout {
             superblocks: [cursor.starts[0], cursor.starts[1]],
             logs: [region(cursor.starts[2], log_len), region(cursor.starts[3], log_len)],
             slots: [region(cursor.starts[4], band_len), region(cursor.starts[5], band_len)],
@@ -181,7 +181,7 @@ impl Layout {
     }
 
     /// The error of the drive below, told in the host's blocks where it names any.
-    pub(crate) fn told_to_host(&self, error: DiskError) -> DiskError {
+    pub(crate) fn error_for_host(&self, error: DiskError) -> DiskError {
         let host_run = |range: BlockRange| {
             let start = self.host_block(Pba::new(range.start.get()))?;
             Some(BlockRange::new(start, range.len.min(self.band_of(start).end() - start)))

@@ -66,8 +66,8 @@ use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Pba, Persist,
     ReadRequest, ZoneAction, ZoneId, ZoneInfo,
 };
-use journal::{Change, Journal};
-use layout::{Layout, Region};
+use journal::{BandJournal, Change};
+use layout::{BandLayout, Region};
 use plan::{Plan, plan_rewrite, plan_write};
 use recover::Image;
 use runs::Runs;
@@ -77,15 +77,15 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// A disk that takes writes anywhere, over raw shingled tracks; see the module's documentation.
 #[derive(Debug)]
 pub struct FixedBands {
-    layout: Layout,
+    layout: BandLayout,
     below: Below,
-    state: RwLock<State>,
+    state: RwLock<BandState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BandState {
     valid: Runs,
-    journal: Journal,
+    journal: BandJournal,
     /// What was discarded and is still valid after a power cut (F5).
     discarded: Runs,
     next_seq: u64,
@@ -128,7 +128,7 @@ impl FixedBands {
     /// [`BandsError::WrongRule`], [`BandsError::Option`], [`BandsError::TooSmall`],
     /// [`BandsError::Disk`].
     pub fn format(disk: Arc<dyn Disk>, options: &BandOptions) -> Result<FixedBands, BandsError> {
-        let layout = Layout::plan(disk.geometry(), options)?;
+        let layout = BandLayout::plan(disk.geometry(), options)?;
         let below = Below::new(disk);
         let heads = recover::read_heads(&below, &layout).map_err(during("looking for old logs"))?;
         let [first, second] = heads.map(RegionHead::epoch);
@@ -142,7 +142,7 @@ impl FixedBands {
                 below.write(layout.logs[1].start, &blank, Persist::Cached, Purpose::Log)?;
             }
             let epoch = first.max(second) + 1;
-            let journal = Journal::begin(&below, &layout, 0, epoch, &Runs::default())?;
+            let journal = BandJournal::begin(&below, &layout, 0, epoch, &Runs::default())?;
             // The superblocks last: without them there are no bands.
             for at in layout.superblocks {
                 below.write(at, &superblock, Persist::Through, Purpose::Log)?;
@@ -158,7 +158,7 @@ impl FixedBands {
     /// # Errors
     /// [`BandsError::WrongRule`], [`BandsError::Option`], [`BandsError::TooSmall`].
     pub fn geometry_over(inner: &Geometry, options: &BandOptions) -> Result<Geometry, BandsError> {
-        Ok(Layout::plan(inner, options)?.geometry)
+        Ok(BandLayout::plan(inner, options)?.geometry)
     }
 
     /// Opens the bands on `disk`: finishes a rewrite that a power cut stopped, and writes a
@@ -186,13 +186,13 @@ impl FixedBands {
     }
 
     fn new(
-        layout: Layout,
+        layout: BandLayout,
         below: Below,
         valid: Runs,
-        journal: Journal,
+        journal: BandJournal,
         next_seq: u64,
     ) -> FixedBands {
-        let state = RwLock::new(State {
+        let state = RwLock::new(BandState {
             valid,
             journal,
             discarded: Runs::default(),
@@ -233,19 +233,19 @@ impl FixedBands {
         self.read_state().valid.iter().map(|run| run.len).sum()
     }
 
-    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+    fn read_state(&self) -> RwLockReadGuard<'_, BandState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state, of a disk that still takes writes.
-    fn write_state(&self) -> Result<RwLockWriteGuard<'_, State>, DiskError> {
+    fn write_state(&self) -> Result<RwLockWriteGuard<'_, BandState>, DiskError> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.is_poisoned { Err(DiskError::Poisoned) } else { Ok(state) }
     }
 
     /// The error of a read, told to the host: with staging only what could not be read is ever destroyed (F7).
-    fn told_of_loss(&self, error: DiskError) -> DiskError {
-        match (self.layout.told_to_host(error), self.layout.superblock.staging) {
+    fn loss_for_host(&self, error: DiskError) -> DiskError {
+        match (self.layout.error_for_host(error), self.layout.superblock.staging) {
             (DiskError::Destroyed { range, .. }, Staging::Journaled) => {
                 DiskError::Medium { at: range.start }
             }
@@ -254,8 +254,8 @@ impl FixedBands {
     }
 
     /// Makes sure that the journal takes what a request may add.
-    fn make_room(&self, state: &mut State) -> Result<(), DiskError> {
-        let State { journal, valid, discarded, is_poisoned, .. } = state;
+    fn make_room(&self, state: &mut BandState) -> Result<(), DiskError> {
+        let BandState { journal, valid, discarded, is_poisoned, .. } = state;
         if journal.is_long() {
             journal
                 .write_out(&self.below, &self.layout, Persist::Cached)
@@ -264,14 +264,16 @@ impl FixedBands {
         if !journal.is_full(&self.layout) {
             return Ok(());
         }
-        journal.turn(&self.below, &self.layout, valid).inspect_err(|_| *is_poisoned = true)?;
+        journal
+            .switch_region(&self.below, &self.layout, valid)
+            .inspect_err(|_| *is_poisoned = true)?;
         *discarded = Runs::default();
         Ok(())
     }
 
     /// Makes sure that the journal takes what `write` may add, and that it is no run too many: where it would be, the
     /// blocks between it and its neighbour count as valid from now on.
-    fn make_room_for(&self, state: &mut State, write: BlockRange) -> Result<(), DiskError> {
+    fn make_room_for(&self, state: &mut BandState, write: BlockRange) -> Result<(), DiskError> {
         self.make_room(state)?;
         let Some(gap) = self.gap_to_close(&state.valid, write) else { return Ok(()) };
         // What is on its way may still destroy something there, below.
@@ -323,8 +325,8 @@ impl FixedBands {
     }
 
     /// Makes everything durable.
-    fn flush_all(&self, state: &mut State) -> Result<(), DiskError> {
-        let flush = |state: &mut State| {
+    fn flush_all(&self, state: &mut BandState) -> Result<(), DiskError> {
+        let flush = |state: &mut BandState| {
             state.journal.write_out(&self.below, &self.layout, Persist::Cached)?;
             self.below.flush()
         };
@@ -337,7 +339,7 @@ impl FixedBands {
     /// Writes within one band.
     fn write_part(
         &self,
-        state: &mut State,
+        state: &mut BandState,
         write: BlockRange,
         data: &[u8],
         persist: Persist,
@@ -364,7 +366,7 @@ impl FixedBands {
                 return if persist == Persist::Through { self.flush_all(state) } else { Ok(()) };
             }
         }
-        if persist == Persist::Through && state.journal.has_news() {
+        if persist == Persist::Through && state.journal.has_undurable() {
             self.flush_all(state)?;
         }
         Ok(())
@@ -374,7 +376,7 @@ impl FixedBands {
     /// nothing waits in its band.
     fn join(
         &self,
-        state: &mut State,
+        state: &mut BandState,
         write: BlockRange,
         data: &[u8],
         persist: Persist,
@@ -408,7 +410,7 @@ impl FixedBands {
     }
 
     /// Writes what waits. If it cannot be done it goes on waiting.
-    fn release(&self, state: &mut State) -> Result<(), DiskError> {
+    fn release(&self, state: &mut BandState) -> Result<(), DiskError> {
         let Some(Waiting { range, data }) = state.waiting.take() else { return Ok(()) };
         let done = self.make_room_for(state, range).and_then(|()| {
             // What was discarded meanwhile need not be read back any more.
@@ -426,7 +428,7 @@ impl FixedBands {
     /// Writes what waits and `write`, of the same band, in one rewrite. If that cannot be done neither is.
     fn release_with(
         &self,
-        state: &mut State,
+        state: &mut BandState,
         write: BlockRange,
         data: &[u8],
     ) -> Result<(), DiskError> {
@@ -449,7 +451,7 @@ impl FixedBands {
     /// Writes straight through.
     fn write_direct(
         &self,
-        state: &mut State,
+        state: &mut BandState,
         write: BlockRange,
         data: &[u8],
         persist: Persist,
@@ -470,7 +472,7 @@ impl FixedBands {
 
     /// What a write that failed may have left where nothing is valid: a drive that refuses to destroy would keep it
     /// (F3).
-    fn give_back(&self, state: &State, write: BlockRange) {
+    fn give_back(&self, state: &BandState, write: BlockRange) {
         for gap in state.valid.gaps(write) {
             // Nothing but a hint; what the write failed of may fail this.
             let _ =
@@ -479,7 +481,7 @@ impl FixedBands {
     }
 
     /// Reads the valid rest of the band, and writes it again with the host's `own`, in their order.
-    fn rewrite(&self, state: &mut State, own: &[(BlockRange, &[u8])]) -> Result<(), DiskError> {
+    fn rewrite(&self, state: &mut BandState, own: &[(BlockRange, &[u8])]) -> Result<(), DiskError> {
         let host_bytes = own.iter().map(|(_, data)| data.len() as u64).sum();
         self.rewrite_with(state, own, host_bytes)
     }
@@ -487,7 +489,7 @@ impl FixedBands {
     /// As `rewrite`, where only `host_bytes` of `own` are the host's.
     fn rewrite_with(
         &self,
-        state: &mut State,
+        state: &mut BandState,
         own: &[(BlockRange, &[u8])],
         host_bytes: u64,
     ) -> Result<(), DiskError> {
@@ -581,13 +583,18 @@ impl FixedBands {
         assert!(rest.is_empty(), "the pieces are what is read and what is written");
         if !requests.is_empty() {
             let result = self.below.read_back(&mut requests);
-            result.map_err(|error| self.layout.told_to_host(error))?;
+            result.map_err(|error| self.layout.error_for_host(error))?;
         }
         Ok(())
     }
 
     /// Steps 1 and 2 of a rewrite.
-    fn stage(&self, state: &mut State, image: &[u8], rewrite: Rewrite) -> Result<(), DiskError> {
+    fn stage(
+        &self,
+        state: &mut BandState,
+        image: &[u8],
+        rewrite: Rewrite,
+    ) -> Result<(), DiskError> {
         let slot = self.layout.slots[rewrite.slot as usize];
         state.journal.write_out(&self.below, &self.layout, Persist::Cached)?;
         self.below.discard(slot)?;
@@ -600,7 +607,7 @@ impl FixedBands {
     }
 }
 
-fn make_valid(state: &mut State, range: BlockRange) {
+fn make_valid(state: &mut BandState, range: BlockRange) {
     if !state.valid.holds(range) {
         state.valid.insert(range);
         state.journal.note(Change::Valid, range);
@@ -651,7 +658,7 @@ impl Disk for FixedBands {
         }
         if !parts.is_empty() {
             let result = self.below.read_batch(&mut parts);
-            result.map_err(|error| self.told_of_loss(error))?;
+            result.map_err(|error| self.loss_for_host(error))?;
         }
         if let Some(waiting) = &state.waiting {
             requests.iter_mut().for_each(|request| waiting.overlay(request));

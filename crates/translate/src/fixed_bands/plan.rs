@@ -1,6 +1,6 @@
 //! Decides how a write to one band is done; does nothing.
 
-use super::layout::Layout;
+use super::layout::BandLayout;
 use super::options::{ReadBack, Staging};
 use super::runs::Runs;
 use imbrex_disk::BlockRange;
@@ -19,7 +19,7 @@ pub(crate) enum Plan {
 /// A write may overwrite valid blocks in place on its first track: each of them is the old or the
 /// new one if the power goes. On a later track the write itself destroys them first, so that a torn
 /// write would lose both.
-pub(crate) fn plan_write(layout: &Layout, valid: &Runs, write: BlockRange) -> Plan {
+pub(crate) fn plan_write(layout: &BandLayout, valid: &Runs, write: BlockRange) -> Plan {
     let destroys = valid.touches(layout.reach(write));
     let tears =
         layout.superblock.staging == Staging::Journaled && valid.touches(layout.own_reach(write));
@@ -32,7 +32,7 @@ pub(crate) fn plan_write(layout: &Layout, valid: &Runs, write: BlockRange) -> Pl
 /// What of a band must be read before `own`, in order and apart from each other, are written to it, none of which is
 /// among them; and what is then written, in order: all of both.
 pub(crate) fn plan_rewrite(
-    layout: &Layout,
+    layout: &BandLayout,
     valid: &Runs,
     own: &[BlockRange],
 ) -> (Vec<BlockRange>, Vec<BlockRange>) {

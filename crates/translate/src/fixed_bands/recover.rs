@@ -17,8 +17,8 @@ use super::format::{
     Block, FORMAT_VERSION, Fault, NUMBER_END, Record, RegionHead, Rewrite, Superblock,
     decode_region_header,
 };
-use super::journal::{Journal, epoch_of, log_id};
-use super::layout::{Layout, Region};
+use super::journal::{BandJournal, epoch_of, log_id};
+use super::layout::{BandLayout, Region};
 use super::options::Staging;
 use super::runs::Runs;
 use crate::error::FormatFault;
@@ -27,7 +27,7 @@ use imbrex_record_log::{Decoder, End, LogBounds, log_id_of};
 
 /// What one log says.
 #[derive(Debug, Default)]
-struct Told {
+struct LogContent {
     valid: Runs,
     /// Valid by records that nothing calls synced.
     unsynced: Runs,
@@ -39,44 +39,45 @@ struct Told {
 /// Bands, recovered.
 #[derive(Debug)]
 pub(crate) struct Recovered {
-    pub(crate) layout: Layout,
+    pub(crate) layout: BandLayout,
     pub(crate) valid: Runs,
-    pub(crate) journal: Journal,
+    pub(crate) journal: BandJournal,
     pub(crate) next_seq: u64,
 }
 
 /// Opens the bands on the drive below.
 pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
-    let layout = Layout::of(below.disk().geometry(), read_superblock(below)?)?;
+    let layout = BandLayout::of(below.disk().geometry(), read_superblock(below)?)?;
     below.flush().map_err(during("flushing the drive"))?;
-    let (region, epoch, mut told) = read_logs(below, &layout)?;
-    if let Some(rewrite) = told.rewrite.take() {
-        replay(below, &layout, &told.valid, &rewrite)?;
+    let (region, epoch, mut content) = read_logs(below, &layout)?;
+    if let Some(rewrite) = content.rewrite.take() {
+        replay(below, &layout, &content.valid, &rewrite)?;
         for &piece in &rewrite.pieces {
-            told.valid.insert(piece);
-            told.unsynced.remove(piece);
+            content.valid.insert(piece);
+            content.unsynced.remove(piece);
         }
     }
     if layout.superblock.staging == Staging::Journaled {
-        drop_destroyed(below, &layout, &mut told).map_err(during("looking at unsynced blocks"))?;
+        drop_destroyed(below, &layout, &mut content)
+            .map_err(during("looking at unsynced blocks"))?;
     }
     // Some were torn apart, or an earlier version made the log and kept more than it holds.
-    let too_many = (told.valid.count() as u64).saturating_sub(layout.run_count_limit());
-    close_gaps(below, &layout, &mut told.valid, too_many)
+    let too_many = (content.valid.count() as u64).saturating_sub(layout.run_count_limit());
+    close_gaps(below, &layout, &mut content.valid, too_many)
         .map_err(during("looking between valid blocks"))?;
-    let journal = Journal::begin(below, &layout, 1 - region, epoch + 1, &told.valid)
+    let journal = BandJournal::begin(below, &layout, 1 - region, epoch + 1, &content.valid)
         .map_err(during("writing a checkpoint"))?;
     let whole = BlockRange::new(Lba::new(0), layout.geometry.len());
-    for gap in told.valid.gaps(whole) {
+    for gap in content.valid.gaps(whole) {
         discard(below, &layout, gap).map_err(during("discarding what is not valid"))?;
     }
-    Ok(Recovered { layout, valid: told.valid, journal, next_seq: told.next_seq })
+    Ok(Recovered { layout, valid: content.valid, journal, next_seq: content.next_seq })
 }
 
 /// Makes `count` runs fewer: the shortest gaps between them count as valid from now on, of those that are blank (F6).
 fn close_gaps(
     below: &Below,
-    layout: &Layout,
+    layout: &BandLayout,
     valid: &mut Runs,
     count: u64,
 ) -> Result<(), DiskError> {
@@ -107,14 +108,14 @@ fn close_gaps(
     Ok(())
 }
 
-fn discard(below: &Below, layout: &Layout, range: BlockRange) -> Result<(), DiskError> {
+fn discard(below: &Below, layout: &BandLayout, range: BlockRange) -> Result<(), DiskError> {
     layout.by_band(range).try_for_each(|part| {
         below.discard(Region { start: layout.locate(part.start), len: part.len })
     })
 }
 
 /// What the first blocks of both log regions say.
-pub(crate) fn read_heads(below: &Below, layout: &Layout) -> Result<[RegionHead; 2], DiskError> {
+pub(crate) fn read_heads(below: &Below, layout: &BandLayout) -> Result<[RegionHead; 2], DiskError> {
     let mut heads = [RegionHead::Absent; 2];
     for (head, log) in heads.iter_mut().zip(layout.logs) {
         let mut block: Block = [0; BLOCK_LEN_BYTES];
@@ -162,7 +163,7 @@ pub(crate) fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
 }
 
 /// The region and content of the log that counts, and the highest epoch there ever was.
-fn read_logs(below: &Below, layout: &Layout) -> Result<(usize, u64, Told), BandsError> {
+fn read_logs(below: &Below, layout: &BandLayout) -> Result<(usize, u64, LogContent), BandsError> {
     let failed = |source| during("reading the head of the journal")(source);
     let heads = read_heads(below, layout).map_err(failed)?;
     let mut epochs = Vec::new();
@@ -186,17 +187,17 @@ fn read_logs(below: &Below, layout: &Layout) -> Result<(usize, u64, Told), Bands
     epochs.sort_unstable();
     let last_epoch = epochs.last().map_or(0, |&(epoch, _)| epoch);
     for &(epoch, region) in epochs.iter().rev() {
-        let told = read_log(below, layout, region, epoch)?;
+        let content = read_log(below, layout, region, epoch)?;
         // A checkpoint without its end was being written when the power went (J2).
-        if told.is_checkpoint_whole {
-            return Ok((region, last_epoch, told));
+        if content.is_checkpoint_whole {
+            return Ok((region, last_epoch, content));
         }
     }
     Err(journal_damaged(format!("none of its two regions holds a whole checkpoint: {epochs:?}")))
 }
 
 /// The newest epoch of which a frame lies in the region.
-fn find_epoch(below: &Below, layout: &Layout, region: usize) -> Result<Option<u64>, DiskError> {
+fn find_epoch(below: &Below, layout: &BandLayout, region: usize) -> Result<Option<u64>, DiskError> {
     let Region { start, len } = layout.logs[region];
     let mut block: Block = [0; BLOCK_LEN_BYTES];
     let mut found = None;
@@ -211,7 +212,12 @@ fn find_epoch(below: &Below, layout: &Layout, region: usize) -> Result<Option<u6
     Ok(found)
 }
 
-fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result<Told, BandsError> {
+fn read_log(
+    below: &Below,
+    layout: &BandLayout,
+    region: usize,
+    epoch: u64,
+) -> Result<LogContent, BandsError> {
     let Region { start, len } = layout.logs[region];
     let first = start + Blocks::new(1);
     let extent = LogBounds {
@@ -224,11 +230,11 @@ fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result
         below.read_for_recovery(first + Blocks::new(offset / BLOCK_LEN_BYTES as u64), buf)
     };
     let mut decoder = Decoder::passing(extent, read, DiskError::is_unreadable);
-    let mut told = Told::default();
+    let mut content = LogContent::default();
     while let Some(record) = decoder.next_record().map_err(during("reading the journal"))? {
         let at = record.position;
         let take = Record::decode(record.bytes).ok_or("it is no record of this version".to_owned());
-        take.and_then(|record| told.take(layout, record)).map_err(|why| {
+        take.and_then(|record| content.take(layout, record)).map_err(|why| {
             journal_damaged(format!("record at {at:?} of region {region}: {why}"))
         })?;
     }
@@ -236,7 +242,7 @@ fn read_log(below: &Below, layout: &Layout, region: usize, epoch: u64) -> Result
         Some(end @ (End::Corrupt { .. } | End::Version { .. })) => {
             Err(journal_damaged(format!("region {region}: {end}")))
         }
-        _ => Ok(told),
+        _ => Ok(content),
     }
 }
 
@@ -244,8 +250,8 @@ fn journal_damaged(detail: String) -> BandsError {
     FormatFault::damaged("journal", detail).into()
 }
 
-impl Told {
-    fn take(&mut self, layout: &Layout, record: Record) -> Result<(), String> {
+impl LogContent {
+    fn take(&mut self, layout: &BandLayout, record: Record) -> Result<(), String> {
         let whole = layout.geometry.len();
         let check = |runs: &[BlockRange]| {
             let outside = runs.iter().find(|run| run.end().get() > whole.get());
@@ -294,7 +300,7 @@ impl Told {
     }
 }
 
-fn check_rewrite(layout: &Layout, rewrite: &Rewrite) -> Result<(), String> {
+fn check_rewrite(layout: &BandLayout, rewrite: &Rewrite) -> Result<(), String> {
     let Some(first) = rewrite.pieces.first() else { return Err("it has no pieces".to_owned()) };
     if first.start.get() >= layout.geometry.len().get() || rewrite.slot > 1 {
         return Err("its first piece or its slot does not exist".to_owned());
@@ -310,7 +316,7 @@ fn check_rewrite(layout: &Layout, rewrite: &Rewrite) -> Result<(), String> {
 /// Finishes a rewrite that was under way.
 fn replay(
     below: &Below,
-    layout: &Layout,
+    layout: &BandLayout,
     valid: &Runs,
     rewrite: &Rewrite,
 ) -> Result<(), BandsError> {
@@ -348,7 +354,7 @@ pub(crate) struct Image<'a> {
 /// could not be read (F7).
 pub(crate) fn rewrite_from_slot(
     below: &Below,
-    layout: &Layout,
+    layout: &BandLayout,
     valid: &Runs,
     image: Image<'_>,
 ) -> Result<(), DiskError> {
@@ -369,7 +375,7 @@ pub(crate) fn rewrite_from_slot(
 /// Writes the pieces of a rewrite to their band, in order.
 pub(crate) fn write_pieces(
     below: &Below,
-    layout: &Layout,
+    layout: &BandLayout,
     image: Image<'_>,
 ) -> Result<(), DiskError> {
     let Image { pieces, bytes: mut rest, mut host_bytes } = image;
@@ -388,8 +394,12 @@ pub(crate) fn write_pieces(
 ///
 /// Without staging a rewrite may have destroyed what *was* promised: then it stays valid, and reading
 /// it says that it is destroyed.
-fn drop_destroyed(below: &Below, layout: &Layout, told: &mut Told) -> Result<(), DiskError> {
-    let unsynced: Vec<BlockRange> = told.unsynced.iter().collect();
+fn drop_destroyed(
+    below: &Below,
+    layout: &BandLayout,
+    content: &mut LogContent,
+) -> Result<(), DiskError> {
+    let unsynced: Vec<BlockRange> = content.unsynced.iter().collect();
     let mut buf = vec![0; LOOK_LEN.bytes() as usize];
     for run in unsynced.iter().flat_map(|&run| layout.by_band(run).collect::<Vec<_>>()) {
         let mut at = run.start;
@@ -400,7 +410,7 @@ fn drop_destroyed(below: &Below, layout: &Layout, told: &mut Told) -> Result<(),
                 None => at += len,
                 Some(destroyed) => {
                     let start = at + (destroyed.start - below_at);
-                    told.valid.remove(BlockRange::new(start, destroyed.len));
+                    content.valid.remove(BlockRange::new(start, destroyed.len));
                     at = start + destroyed.len;
                 }
             }

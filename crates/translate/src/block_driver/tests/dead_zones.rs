@@ -5,7 +5,7 @@
 //! and that may not be on the platter when the record that names its blocks is.
 
 use super::*;
-use journaled_sums::Told;
+use journaled_sums::JournaledSums;
 use pool::Use;
 
 /// Flushed, and so in the journal, before they are written to a zone.
@@ -80,7 +80,11 @@ fn lives_again(death: Death, seed: u64) -> bool {
     if death == Death::TrimmedEarlier {
         let sum = |index| (dead.pba(index), format::Sum::of(Lba::new(index), &[7; 4096]));
         let sums = (0..dead.written().get()).map(sum).collect();
-        driver.state().zones.summaries.resume(&dead, &Told { sums, ..Told::default() });
+        driver
+            .state()
+            .zones
+            .summaries
+            .resume(&dead, &JournaledSums { sums, ..JournaledSums::default() });
         // Or the checkpoint takes the zone.
         driver.state().zones.pool.set(zone, Use::Recorded);
         driver.state().checkpoint_now().unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use format::{Checkpoint, CheckpointBytes, Run, Stored, Superblock, encode_header, encode_part};
 use imbrex_disk::Pba;
-use journal::{Journal, JournalUse};
+use journal::{JournalUse, JournalZones};
 
 /// A device whose host wrote a superblock, twice, which now lies at the start of a data zone and nothing behind it.
 fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, BlockDriver, Vec<u8>) {
@@ -161,7 +161,8 @@ fn an_entry_longer_than_any_is_none() {
 #[test]
 fn checksums_of_a_long_zone_of_the_journal_take_memory_as_they_are_noted() {
     let zone_len = Blocks::new(1 << 26);
-    let mut journal = Journal::new(vec![(ZoneId(2), BlockRange::new(Lba::new(1000), zone_len))]);
+    let mut journal =
+        JournalZones::new(vec![(ZoneId(2), BlockRange::new(Lba::new(1000), zone_len))]);
     let end = 1000 + zone_len.get();
     for (at, crc) in [(end - 3, 5), (1000, 7)] {
         journal.note_crcs(Pba::new(at), [crc, crc + 1].into_iter());

@@ -244,7 +244,7 @@ fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
         let zone = {
             let mut state = driver.state();
             let next = Lba::new(state.journal.next().get());
-            state.journal.turn(&*drive).unwrap();
+            state.journal.begin_zone(&*drive).unwrap();
             state.journal.zones.iter().find(|zone| zone.range.contains(next)).unwrap().zone
         };
         // So that the checkpoint before it is not asked for what the zone held.

@@ -6,7 +6,7 @@ use super::*;
 ///
 /// # Errors
 /// The first violation, in words.
-pub(super) fn check(state: &State) -> Result<(), String> {
+pub(super) fn check(state: &DriverState) -> Result<(), String> {
     state.map.check()?;
     state.buffer.check()?;
     state.regions.check()?;

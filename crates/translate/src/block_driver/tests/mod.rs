@@ -28,7 +28,7 @@ use imbrex_disk::{
 use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};
 use journal::JournalUse;
 use pool::Use;
-use state::State;
+use state::DriverState;
 use std::sync::{Arc, Mutex, MutexGuard};
 use step::STEP_LEN;
 

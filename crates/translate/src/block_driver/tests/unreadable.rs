@@ -165,7 +165,8 @@ fn a_zone_begun_anew_meanwhile_is_not_given_up() {
 
     let mut state = driver.state();
     state.clean_step(false, 5).unwrap();
-    let first_of = |state: &State, zone| state.map.runs_in(zone).map(|run| run.range().start).min();
+    let first_of =
+        |state: &DriverState, zone| state.map.runs_in(zone).map(|run| run.range().start).min();
     let zones: Vec<ZoneId> = state.cleaning.as_ref().unwrap().zones.keys().copied().collect();
     assert!(zones.len() > 1);
     let zone = zones.into_iter().min_by_key(|&zone| first_of(&state, zone)).unwrap();

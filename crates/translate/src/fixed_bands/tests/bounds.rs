@@ -42,12 +42,12 @@ fn a_run_in_every_band_fits_into_the_log() {
 /// Bands whose log is as long as it was before it had room for one more run a band.
 fn with_a_shorter_log(valid: &Runs) -> Arc<SimDisk> {
     let (drive, options) = tiny_bands();
-    let planned = Layout::plan(drive.geometry(), &options).unwrap();
+    let planned = BandLayout::plan(drive.geometry(), &options).unwrap();
     let log_len = Blocks::new(1 + 4 + 70) + planned.log_reserve();
     let superblock = format::Superblock { log_len, ..planned.superblock };
-    let layout = Layout::of(drive.geometry(), superblock).unwrap();
+    let layout = BandLayout::of(drive.geometry(), superblock).unwrap();
     let below = Below::new(Arc::clone(&drive) as Arc<dyn Disk>);
-    Journal::begin(&below, &layout, 0, 1, valid).unwrap();
+    BandJournal::begin(&below, &layout, 0, 1, valid).unwrap();
     for at in layout.superblocks {
         below.write(at, &superblock.encode(), Persist::Through, Purpose::Log).unwrap();
     }
@@ -160,7 +160,7 @@ fn an_opening_closes_no_gap_that_is_not_blank() {
     let drive = with_a_shorter_log(&valid);
     let superblock =
         recover::read_superblock(&Below::new(Arc::clone(&drive) as Arc<dyn Disk>)).unwrap();
-    let layout = Layout::of(drive.geometry(), superblock).unwrap();
+    let layout = BandLayout::of(drive.geometry(), superblock).unwrap();
     let bad = Lba::new(layout.locate(Lba::new(3)).get());
     drive.write(bad, &blocks(9, 1), Persist::Through).unwrap();
     let bands = FixedBands::open(Arc::new(KeepsDiscarded(drive))).unwrap();

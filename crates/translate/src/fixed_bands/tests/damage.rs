@@ -199,9 +199,9 @@ fn made_up_numbers_are_damage() {
         let error = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     };
-    Journal::begin(&below, &layout, 1, u64::MAX, &Runs::default()).unwrap();
+    BandJournal::begin(&below, &layout, 1, u64::MAX, &Runs::default()).unwrap();
     refused("journal is damaged: the header of region 1");
-    let mut journal = Journal::begin(&below, &layout, 1, 9, &Runs::default()).unwrap();
+    let mut journal = BandJournal::begin(&below, &layout, 1, 9, &Runs::default()).unwrap();
     let pieces = vec![range(0, 1)];
     journal.push(&Record::Rewrite(Rewrite { seq: u64::MAX - 1, slot: 0, crc: 0, pieces }));
     journal.write_out(&below, &layout, Persist::Through).unwrap();
@@ -213,6 +213,6 @@ fn made_up_numbers_are_damage() {
     }
     refused("superblock is damaged: field log_len_blocks is out of range");
     FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(16)).unwrap();
-    Journal::begin(&below, &layout, 1, u64::MAX, &Runs::default()).unwrap();
+    BandJournal::begin(&below, &layout, 1, u64::MAX, &Runs::default()).unwrap();
     FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(16)).unwrap();
 }
