@@ -11,8 +11,7 @@
 
 use imbrex_clockwork::Clock;
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Persist, ReadRequest,
-    ZoneAction, ZoneId, ZoneInfo,
+    BlockRange, Blocks, Disk, DiskError, DiskLayer, Known, Lba, Persist, ReadRequest,
 };
 use std::fmt;
 use std::fs::File;
@@ -152,64 +151,44 @@ impl Recorder {
     }
 }
 
-impl Disk for Recorder {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
+impl DiskLayer for Recorder {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
     }
 
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+    fn pass_read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         self.note('R', at, buf.len());
         self.disk.read(at, buf)
     }
 
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         for request in &*requests {
             self.note('R', request.at, request.buf.len());
         }
         self.disk.read_batch(requests)
     }
 
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         self.note('W', at, data.len());
         self.disk.write(at, data, persist)
     }
 
-    fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
-    }
-
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+    fn pass_discard(&self, range: BlockRange) -> Result<(), DiskError> {
         self.page().recorded.others += 1;
         self.disk.discard(range)
     }
 
-    fn write_zeroes(&self, range: BlockRange, persist: Persist) -> Result<(), DiskError> {
+    fn pass_write_zeroes(&self, range: BlockRange, persist: Persist) -> Result<(), DiskError> {
         self.page().recorded.others += 1;
         self.disk.write_zeroes(range, persist)
     }
 
-    fn work(&self) -> Result<bool, DiskError> {
-        self.disk.work()
-    }
-
-    fn zeroes_are_cheap(&self) -> bool {
+    fn pass_zeroes_are_cheap(&self) -> bool {
         self.disk.zeroes_are_cheap()
     }
 
-    fn known(&self, range: BlockRange) -> (Known, Blocks) {
+    fn pass_known(&self, range: BlockRange) -> (Known, Blocks) {
         self.disk.known(range)
-    }
-
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.disk.zone(zone)
-    }
-
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk.manage_zone(zone, action)
-    }
-
-    fn counters(&self) -> Counters {
-        self.disk.counters()
     }
 }
 

@@ -25,18 +25,20 @@
 
 mod address;
 mod counters;
+mod disk;
 mod error;
 mod geometry;
-mod request;
+mod layer;
 mod tally;
 mod zone;
 mod zone_table;
 
 pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 pub use counters::Counters;
+pub use disk::{Disk, Known, Persist, ReadRequest, readable_len, write_zero_blocks};
 pub use error::{DiskError, GeometryError};
 pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, TrackId, ZoneSpec};
-pub use request::{Disk, Known, Persist, ReadRequest, readable_len, write_zero_blocks};
+pub use layer::DiskLayer;
 pub use tally::Tally;
 pub use zone::{ZoneAction, ZoneInfo, ZoneKind, ZoneState};
 pub use zone_table::{Readable, ZoneMark, ZoneRecord, ZoneTable};

@@ -55,7 +55,8 @@ impl Model {
 /// Runs the lives of one seed.
 pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
     let options = draw_options(rig);
-    let driver = BlockDriver::format(rig.leash(), &options).map_err(|error| chain(&error))?;
+    let driver =
+        BlockDriver::format(rig.process_disk(), &options).map_err(|error| chain(&error))?;
     let len = driver.geometry().len().get();
     drop(driver);
     let mut model = Model { may_be: vec![vec![0]; len as usize], next_stamp: 1, next_at: 0 };
@@ -117,7 +118,7 @@ fn recover(
     for attempt in 0..3 {
         rig.begin_recovery(attempt);
         rig.say("open the device".to_string());
-        match BlockDriver::open(rig.leash(), options) {
+        match BlockDriver::open(rig.process_disk(), options) {
             Ok(driver) if !rig.is_foul() => {
                 rig.set_weather(Weather::Fair);
                 verify(rig, &driver, model)?;
@@ -132,7 +133,7 @@ fn recover(
         rig.reboot(Ending::PowerCut)?;
     }
     rig.say("open the device".to_string());
-    let driver = BlockDriver::open(rig.leash(), options);
+    let driver = BlockDriver::open(rig.process_disk(), options);
     let driver = driver.map_err(|error| format!("recovery: {}", chain(&error)))?;
     verify(rig, &driver, model)?;
     Ok(driver)

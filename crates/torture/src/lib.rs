@@ -40,7 +40,7 @@ mod blocks_run;
 mod campaign;
 mod files_run;
 mod filesystem_run;
-mod leash;
+mod kill_switch;
 mod report;
 mod rig;
 mod scenario;

@@ -1,6 +1,6 @@
 //! The disk, the world and the weather of one run, which all targets share.
 
-use crate::leash::Leash;
+use crate::kill_switch::KillSwitch;
 use crate::report::{Deeds, Report};
 use crate::scenario::{Scenario, Target, UNIT_LEN};
 use crate::sweep::Cuts;
@@ -77,7 +77,7 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 struct Flash {
     disk: Arc<SimDisk>,
-    leash: Arc<Leash>,
+    kill_switch: Arc<KillSwitch>,
     files: Option<TieredFiles>,
 }
 
@@ -86,7 +86,7 @@ struct Flash {
 pub(crate) struct Rig {
     pub(crate) scenario: &'static Scenario,
     pub(crate) disk: Arc<SimDisk>,
-    leash: Arc<Leash>,
+    kill_switch: Arc<KillSwitch>,
     /// Its flash drive, in some layouts.
     flash: Option<Flash>,
     /// The layer between the disk and the files, in some layouts.
@@ -142,7 +142,7 @@ impl Rig {
                 .write_cache(geometry.len())
                 .event_log();
             let disk = Arc::new(disk.memory().expect("the rules of the scenarios are simulated"));
-            Flash { leash: Arc::new(Leash::new(Arc::clone(&disk))), disk, files: None }
+            Flash { kill_switch: Arc::new(KillSwitch::new(Arc::clone(&disk))), disk, files: None }
         });
         let geometry = scenario.draw_geometry(&mut root.derive("zones"));
         let disk = with_sectors(SimDisk::builder(geometry))
@@ -158,7 +158,7 @@ impl Rig {
         let disk = Arc::new(disk);
         Rig {
             scenario,
-            leash: Arc::new(Leash::new(Arc::clone(&disk))),
+            kill_switch: Arc::new(KillSwitch::new(Arc::clone(&disk))),
             disk,
             flash,
             bands: None,
@@ -184,20 +184,20 @@ impl Rig {
     }
 
     /// The disk as a new process sees it.
-    pub(crate) fn leash(&mut self) -> Arc<dyn Disk> {
-        self.leash = Arc::new(Leash::new(Arc::clone(&self.disk)));
-        Arc::clone(&self.leash) as Arc<dyn Disk>
+    pub(crate) fn process_disk(&mut self) -> Arc<dyn Disk> {
+        self.kill_switch = Arc::new(KillSwitch::new(Arc::clone(&self.disk)));
+        Arc::clone(&self.kill_switch) as Arc<dyn Disk>
     }
 
     /// The drives as a new process sees them.
     fn drives(&mut self) -> Drives {
-        let drives = Drives::from(self.leash());
+        let drives = Drives::from(self.process_disk());
         let Some(flash) = &mut self.flash else { return drives };
         flash.files = None;
-        flash.leash = Arc::new(Leash::new(Arc::clone(&flash.disk)));
-        let leash = Arc::clone(&flash.leash);
+        flash.kill_switch = Arc::new(KillSwitch::new(Arc::clone(&flash.disk)));
+        let kill_switch = Arc::clone(&flash.kill_switch);
         self.tie();
-        drives.with_flash(leash as Arc<dyn Disk>)
+        drives.with_flash(kill_switch as Arc<dyn Disk>)
     }
 
     /// Drives that both lose their power lose it at the same moment.
@@ -205,8 +205,8 @@ impl Rig {
         let Some(flash) = &self.flash else { return };
         let is_cut = matches!(self.weather, Weather::PowerCut { .. });
         let are_tied = is_cut && self.whereabouts == Where::Both;
-        self.leash.tie(are_tied.then(|| Arc::clone(&flash.disk)));
-        flash.leash.tie(are_tied.then(|| Arc::clone(&self.disk)));
+        self.kill_switch.tie(are_tied.then(|| Arc::clone(&flash.disk)));
+        flash.kill_switch.tie(are_tied.then(|| Arc::clone(&self.disk)));
     }
 
     /// All files, including those of the flash drive.
@@ -229,7 +229,7 @@ impl Rig {
         let placement_options =
             PlacementOptions { unit_len: UNIT_LEN, ..PlacementOptions::default() };
         let options = FormatOptions { placement_options, ..FormatOptions::new(placement) };
-        FileLayer::format(self.leash(), &options, &self.runtime)
+        FileLayer::format(self.process_disk(), &options, &self.runtime)
             .map(drop)
             .map_err(|error| format!("format: {}", chain(&error)))
     }
@@ -239,7 +239,7 @@ impl Rig {
         self.say("open the file layer".to_string());
         self.bands = None;
         let files = match self.scenario.layout {
-            None => FileLayer::open(self.leash(), &self.runtime)
+            None => FileLayer::open(self.process_disk(), &self.runtime)
                 .map_err(|source| LayoutError::Files { what: "opening the files", source })?,
             Some(tortured) => {
                 let Mounted { layout, bands, files, tiers, .. } =
@@ -502,8 +502,8 @@ impl Rig {
             self.flash.iter().filter(|_| hit.is_flash()).for_each(|flash| flash.disk.cut_power());
         }
         if ending != Ending::Close {
-            self.leash.cut();
-            self.flash.iter().for_each(|flash| flash.leash.cut());
+            self.kill_switch.kill();
+            self.flash.iter().for_each(|flash| flash.kill_switch.kill());
         }
     }
 

@@ -11,8 +11,8 @@
 //! sixteen the end is short enough to be taken for a log's.
 
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba,
-    Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Lba,
+    Persist, ReadRequest, Rule,
 };
 use imbrex_disk_sim::{BuildError, SimDisk};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,12 +61,12 @@ impl FlashLogs {
     }
 }
 
-impl Disk for FlashLogs {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
+impl DiskLayer for FlashLogs {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
     }
 
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+    fn pass_read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         let mut at = at;
         let mut rest = buf;
         while !rest.is_empty() {
@@ -83,7 +83,7 @@ impl Disk for FlashLogs {
         Ok(())
     }
 
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         let is_whole = |request: &ReadRequest<'_>| {
             let count = request.buf.len() / BLOCK_LEN_BYTES;
             self.stretch(request.at, count) == (count, false)
@@ -94,7 +94,7 @@ impl Disk for FlashLogs {
         requests.iter_mut().try_for_each(|request| self.read(request.at, request.buf))
     }
 
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         let is_short = data.len() <= SHORT_LEN_BYTES;
         if is_short {
             self.flash.write(at, data, persist)?;
@@ -105,28 +105,16 @@ impl Disk for FlashLogs {
         Ok(())
     }
 
-    fn flush(&self) -> Result<(), DiskError> {
+    fn pass_flush(&self) -> Result<(), DiskError> {
         self.flash.flush()?;
         self.disk.flush()
     }
 
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+    fn pass_discard(&self, range: BlockRange) -> Result<(), DiskError> {
         self.disk.discard(range)?;
         self.flash.discard(range)?;
         self.note(range, false);
         Ok(())
-    }
-
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.disk.zone(zone)
-    }
-
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk.manage_zone(zone, action)
-    }
-
-    fn counters(&self) -> Counters {
-        self.disk.counters()
     }
 }
 

@@ -10,8 +10,8 @@ use crate::error::BenchError;
 use flash_logs::FlashLogs;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba, NeighbourSpec,
-    Persist, ReadRequest, Rule, ShingleSpec, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
+    BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Lba, NeighbourSpec,
+    Persist, ReadRequest, Rule, ShingleSpec, ZoneId, ZoneInfo, ZoneSpec,
 };
 use imbrex_disk_sim::{Profile, SimDisk};
 use phases::PhasedTracks;
@@ -104,44 +104,36 @@ impl FirstPart {
     }
 }
 
-impl Disk for FirstPart {
-    fn geometry(&self) -> &Geometry {
+impl DiskLayer for FirstPart {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    fn pass_geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+    fn pass_read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         self.check(at, buf.len())?;
         self.disk.read(at, buf)
     }
 
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         requests.iter().try_for_each(|r| self.check(r.at, r.buf.len()))?;
         self.disk.read_batch(requests)
     }
 
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         self.check(at, data.len())?;
         self.disk.write(at, data, persist)
     }
 
-    fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
-    }
-
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+    fn pass_discard(&self, range: BlockRange) -> Result<(), DiskError> {
         self.check(range.start, range.len.bytes() as usize)?;
         self.disk.discard(range)
     }
 
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+    fn pass_zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
         if zone.0 < self.geometry.zone_count() { self.disk.zone(zone) } else { None }
-    }
-
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk.manage_zone(zone, action)
-    }
-
-    fn counters(&self) -> Counters {
-        self.disk.counters()
     }
 }

@@ -11,8 +11,7 @@
 //! Source: the drive *CMR* of KVIMR, section 2.3.
 
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction,
-    ZoneId, ZoneInfo,
+    BlockRange, Blocks, Disk, DiskError, DiskLayer, Lba, Persist, ReadRequest, ZoneId, ZoneInfo,
 };
 use std::sync::Arc;
 
@@ -66,16 +65,16 @@ impl PhasedTracks {
     }
 }
 
-impl Disk for PhasedTracks {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
+impl DiskLayer for PhasedTracks {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
     }
 
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+    fn pass_read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         self.read_batch(&mut [ReadRequest { at, buf }])
     }
 
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         let mut parts = Vec::new();
         for request in requests {
             let mut rest = &mut *request.buf;
@@ -91,7 +90,7 @@ impl Disk for PhasedTracks {
         }
     }
 
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         let mut rest = data;
         for (at, len) in self.pieces(Self::range(at, data.len())) {
             let (now, after) = rest.split_at((len.bytes() as usize).min(rest.len()));
@@ -101,25 +100,13 @@ impl Disk for PhasedTracks {
         Ok(())
     }
 
-    fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
-    }
-
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+    fn pass_discard(&self, range: BlockRange) -> Result<(), DiskError> {
         let mut pieces = self.pieces(range).into_iter();
         pieces.try_for_each(|(at, len)| self.disk.discard(BlockRange::new(at, len)))
     }
 
-    fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {
+    fn pass_zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {
         None
-    }
-
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk.manage_zone(zone, action)
-    }
-
-    fn counters(&self) -> Counters {
-        self.disk.counters()
     }
 }
 

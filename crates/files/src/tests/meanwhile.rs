@@ -8,8 +8,7 @@ use crate::space::{Claim, NoSpace, ZoneSpace};
 use crate::{Commit, CommitKind, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
 use imbrex_clockwork::{Budget, Step};
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ZoneAction, ZoneId,
-    ZoneInfo,
+    BlockRange, Blocks, Disk, DiskError, DiskLayer, Lba, Persist, ZoneAction, ZoneId,
 };
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use parking_lot::Mutex;
@@ -78,21 +77,16 @@ fn interrupt(by: &Mutex<Option<Meanwhile>>) {
     }
 }
 
-impl Disk for Interrupted {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
+impl DiskLayer for Interrupted {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
     }
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.disk.read(at, buf)
-    }
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         interrupt(&self.before_write);
         self.disk.write(at, data, persist)
     }
-    fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
-    }
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+    fn pass_discard(&self, range: BlockRange) -> Result<(), DiskError> {
         let one_less = |count: u32| count.checked_sub(1);
         let left = self.discards_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
         if left.is_ok() {
@@ -101,18 +95,12 @@ impl Disk for Interrupted {
         }
         self.disk.discard(range)
     }
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.disk.zone(zone)
-    }
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+    fn pass_manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
         if action == ZoneAction::Finish {
             self.finished.lock().push(zone);
             interrupt(&self.before_finish);
         }
         self.disk.manage_zone(zone, action)
-    }
-    fn counters(&self) -> Counters {
-        self.disk.counters()
     }
 }
 

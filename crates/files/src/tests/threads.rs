@@ -7,10 +7,7 @@ use super::stage::{
 use crate::CommitKind;
 use crate::{Commit, FileKind, FileLayer, Files, FilesError, Hints, LogWriter, PlacementOptions};
 use imbrex_clockwork::{Budget, Runtime, Step, StillClock, ThreadScheduler, fan_out};
-use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Persist, ReadRequest, ZoneAction,
-    ZoneId, ZoneInfo,
-};
+use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, DiskLayer};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
@@ -339,40 +336,17 @@ impl SlowDiscard {
     }
 }
 
-impl Disk for SlowDiscard {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
+impl DiskLayer for SlowDiscard {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
     }
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.disk.read(at, buf)
-    }
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        self.disk.read_batch(requests)
-    }
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.disk.write(at, data, persist)
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
-    }
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+
+    fn pass_discard(&self, range: BlockRange) -> Result<(), DiskError> {
         if self.is_first.swap(false, Ordering::SeqCst) {
             self.other_is_there.wait();
             (0..30).for_each(|_| std::thread::yield_now());
         }
         self.disk.discard(range)
-    }
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.disk.zone(zone)
-    }
-    fn report_zones(&self) -> Vec<ZoneInfo> {
-        self.disk.report_zones()
-    }
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk.manage_zone(zone, action)
-    }
-    fn counters(&self) -> Counters {
-        self.disk.counters()
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use imbrex_clockwork::{Prng, fan_out};
-use imbrex_disk::{Counters, Geometry, GeometrySpec, ZoneAction, ZoneId, ZoneInfo};
+use imbrex_disk::{DiskLayer, Geometry, GeometrySpec};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
 use std::sync::Mutex;
 
@@ -285,33 +285,22 @@ fn what_fails_first_is_told_once_and_kept() {
 #[derive(Debug)]
 struct Worker(SimDisk);
 
-impl Disk for Worker {
-    fn geometry(&self) -> &Geometry {
-        self.0.geometry()
+impl DiskLayer for Worker {
+    fn below(&self) -> &dyn Disk {
+        &self.0
     }
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.0.read(at, buf)
-    }
-    fn write(&self, _: Lba, _: &[u8], _: Persist) -> Result<(), DiskError> {
+
+    fn pass_write(&self, _: Lba, _: &[u8], _: Persist) -> Result<(), DiskError> {
         Err(DiskError::Poisoned)
     }
-    fn flush(&self) -> Result<(), DiskError> {
+    fn pass_flush(&self) -> Result<(), DiskError> {
         Err(DiskError::Poisoned)
     }
-    fn discard(&self, _: BlockRange) -> Result<(), DiskError> {
+    fn pass_discard(&self, _: BlockRange) -> Result<(), DiskError> {
         Err(DiskError::Poisoned)
     }
-    fn work(&self) -> Result<bool, DiskError> {
+    fn pass_work(&self) -> Result<bool, DiskError> {
         Err(DiskError::PowerLost)
-    }
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.0.zone(zone)
-    }
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.0.manage_zone(zone, action)
-    }
-    fn counters(&self) -> Counters {
-        self.0.counters()
     }
 }
 

@@ -169,7 +169,7 @@ fn written_len(disk: &SimDisk, zone: &ZoneInfo) -> Blocks {
 /// Opens a device that may be damaged.
 pub(super) fn open(rig: &mut Rig, options: &DriverOptions) -> Result<BlockDriver, String> {
     rig.say("open the device".to_string());
-    let opened = BlockDriver::open(rig.leash(), options);
+    let opened = BlockDriver::open(rig.process_disk(), options);
     opened.map_err(|error| {
         let refused = format!("it is refused: {}", chain(&error));
         rig.say(refused.clone());

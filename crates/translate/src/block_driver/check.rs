@@ -40,7 +40,7 @@ pub enum DeviceZoneUse {
     /// Superblocks.
     Superblocks,
     /// The journal.
-    JournalZones,
+    Journal,
     /// A copy of the checkpoint.
     Checkpoint,
     /// The host's data, or nothing yet.
@@ -150,9 +150,7 @@ impl BlockDriver {
             };
             let (used, live) = match state.zones.pool.get(zone) {
                 _ if zone.0 < SUPERBLOCK_ZONE_COUNT => (DeviceZoneUse::Superblocks, written),
-                _ if is_of_journal(zone) => {
-                    (DeviceZoneUse::JournalZones, state.copies.active(zone))
-                }
+                _ if is_of_journal(zone) => (DeviceZoneUse::Journal, state.copies.active(zone)),
                 Some(slot) if slot.used == Use::Checkpoint => (DeviceZoneUse::Checkpoint, written),
                 Some(slot) => {
                     let valid = state.map.valid(zone);
@@ -242,7 +240,7 @@ mod tests {
         assert_eq!(reported, drive.report_zones());
         let count = |used| zones.iter().filter(|zone| zone.used == used).count();
         assert_eq!(count(DeviceZoneUse::Superblocks), 2);
-        assert_eq!(count(DeviceZoneUse::JournalZones), 4);
+        assert_eq!(count(DeviceZoneUse::Journal), 4);
         assert_eq!(count(DeviceZoneUse::Checkpoint), 2, "two copies");
         let live = |used| {
             let zones = zones.iter().filter(|zone| zone.used == used);
@@ -251,7 +249,7 @@ mod tests {
         let sound = checked(&driver);
         let data = live(DeviceZoneUse::Data);
         assert!((sound.mapped.get()..sound.mapped.get() + 8).contains(&data), "{data}");
-        assert_eq!(live(DeviceZoneUse::JournalZones), sound.buffered.get());
+        assert_eq!(live(DeviceZoneUse::Journal), sound.buffered.get());
 
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 4)).memory().unwrap());
         let driver = BlockDriver::format(drive as Arc<dyn Disk>, &options(100)).unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{SectorDevice, SectorLen};
-use imbrex_disk::{BlockRange, Blocks, Counters, Disk, Geometry, ZoneAction, ZoneId, ZoneInfo};
+use imbrex_disk::{Blocks, Disk, DiskLayer};
 use imbrex_disk_sim::SimDisk;
 use std::time::Duration;
 
@@ -17,11 +17,12 @@ struct Meeting {
     writers: Mutex<Vec<String>>,
 }
 
-impl Disk for Meeting {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
+impl DiskLayer for Meeting {
+    fn below(&self) -> &dyn Disk {
+        &self.disk
     }
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+
+    fn pass_read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         let mut count = self.read_count.lock().unwrap();
         *count += 1;
         self.met.notify_all();
@@ -35,25 +36,10 @@ impl Disk for Meeting {
             false => self.disk.read(at, buf),
         }
     }
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
         self.writers.lock().unwrap().push(name);
         self.disk.write(at, data, persist)
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
-    }
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.disk.discard(range)
-    }
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.disk.zone(zone)
-    }
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.disk.manage_zone(zone, action)
-    }
-    fn counters(&self) -> Counters {
-        self.disk.counters()
     }
 }
 

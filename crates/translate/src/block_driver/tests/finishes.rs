@@ -2,7 +2,6 @@
 //! given it up since, nothing is lost.
 
 use super::*;
-use imbrex_disk::ZoneInfo;
 use pool::Use;
 use std::collections::BTreeSet;
 
@@ -34,36 +33,24 @@ impl Finishing {
     }
 }
 
-impl Disk for Finishing {
-    fn geometry(&self) -> &Geometry {
-        self.drive.geometry()
+impl DiskLayer for Finishing {
+    fn below(&self) -> &dyn Disk {
+        &self.drive
     }
 
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.drive.read(at, buf)
-    }
-
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         if persist == Persist::Cached {
-            self.told().unflushed.extend(self.geometry().zone_of(at));
+            self.told().unflushed.extend(self.drive.geometry().zone_of(at));
         }
         self.drive.write(at, data, persist)
     }
 
-    fn flush(&self) -> Result<(), DiskError> {
+    fn pass_flush(&self) -> Result<(), DiskError> {
         self.told().unflushed.clear();
         self.drive.flush()
     }
 
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.drive.discard(range)
-    }
-
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.drive.zone(zone)
-    }
-
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+    fn pass_manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
         if action == ZoneAction::Finish {
             let mut told = self.told();
             told.finished.push(zone);
@@ -77,10 +64,6 @@ impl Disk for Finishing {
             }
         }
         self.drive.manage_zone(zone, action)
-    }
-
-    fn counters(&self) -> Counters {
-        self.drive.counters()
     }
 }
 

@@ -37,42 +37,26 @@ impl Reticent {
     }
 }
 
-impl Disk for Reticent {
-    fn geometry(&self) -> &Geometry {
-        self.drive.geometry()
+impl DiskLayer for Reticent {
+    fn below(&self) -> &dyn Disk {
+        &self.drive
     }
 
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.drive.read(at, buf)
-    }
-
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         self.drive.read_batch(requests)
     }
 
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.refused(self.geometry().zone_of(at), self.drive.write(at, data, persist))
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.refused(self.drive.geometry().zone_of(at), self.drive.write(at, data, persist))
     }
 
-    fn flush(&self) -> Result<(), DiskError> {
-        self.drive.flush()
-    }
-
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.drive.discard(range)
-    }
-
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
+    fn pass_zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
         let before = self.before.lock().unwrap().get(&zone).cloned();
         before.or_else(|| self.drive.zone(zone))
     }
 
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+    fn pass_manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
         self.refused(Some(zone), self.drive.manage_zone(zone, action))
-    }
-
-    fn counters(&self) -> Counters {
-        self.drive.counters()
     }
 }
 

@@ -22,7 +22,7 @@ mod unreadable;
 use super::*;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Known,
     Lba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
 };
 use imbrex_disk_sim::{FaultPlan, SimDisk, ZoneFailure};

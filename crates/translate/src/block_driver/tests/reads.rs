@@ -24,46 +24,18 @@ impl Meddled {
     }
 }
 
-impl Disk for Meddled {
-    fn geometry(&self) -> &Geometry {
-        self.drive.geometry()
+impl DiskLayer for Meddled {
+    fn below(&self) -> &dyn Disk {
+        &self.drive
     }
 
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.drive.read(at, buf)
-    }
-
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         // What it does may read too.
         if let Some(mut meddler) = self.set(None) {
             meddler();
             self.set(Some(meddler));
         }
         self.drive.read_batch(requests)
-    }
-
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.drive.write(at, data, persist)
-    }
-
-    fn flush(&self) -> Result<(), DiskError> {
-        self.drive.flush()
-    }
-
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.drive.discard(range)
-    }
-
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.drive.zone(zone)
-    }
-
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.drive.manage_zone(zone, action)
-    }
-
-    fn counters(&self) -> Counters {
-        self.drive.counters()
     }
 }
 

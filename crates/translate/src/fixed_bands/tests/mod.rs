@@ -1,6 +1,6 @@
 use super::*;
 use imbrex_clockwork::Prng;
-use imbrex_disk::{GeometrySpec, Rule, ShingleSpec};
+use imbrex_disk::{DiskLayer, GeometrySpec, Rule, ShingleSpec};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -410,34 +410,20 @@ struct Flaky {
     keeps_discarded: bool,
 }
 
-impl Disk for Flaky {
-    fn geometry(&self) -> &Geometry {
-        self.drive.geometry()
+impl DiskLayer for Flaky {
+    fn below(&self) -> &dyn Disk {
+        &*self.drive
     }
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+
+    fn pass_read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         let bad = Lba::new(self.bad.load(Relaxed));
         match BlockRange::new(at, Blocks::holding(buf.len() as u64)).contains(bad) {
             true => Err(DiskError::Medium { at: bad }),
             false => self.drive.read(at, buf),
         }
     }
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.drive.write(at, data, persist)
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        self.drive.flush()
-    }
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
+    fn pass_discard(&self, range: BlockRange) -> Result<(), DiskError> {
         if self.keeps_discarded { Ok(()) } else { self.drive.discard(range) }
-    }
-    fn zone(&self, zone: ZoneId) -> Option<ZoneInfo> {
-        self.drive.zone(zone)
-    }
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        self.drive.manage_zone(zone, action)
-    }
-    fn counters(&self) -> Counters {
-        self.drive.counters()
     }
 }
 
