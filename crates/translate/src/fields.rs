@@ -1,5 +1,5 @@
-//! Little-endian fields at offsets of a structure. Panics where one lies outside: offsets are constants,
-//! lengths are checked before.
+//! Little-endian fields at offsets of a structure. A field outside the structure panics: offsets
+//! are constants, and callers check lengths first.
 
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());

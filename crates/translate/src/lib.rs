@@ -1,5 +1,5 @@
-//! Translation layers: a [`Disk`](imbrex_disk::Disk) over another, where one block address becomes
-//! another.
+//! Translation layers: a [`Disk`](imbrex_disk::Disk) over another disk, with block addresses of its
+//! own.
 //!
 //! ```text
 //!     files, engine            "write these blocks anywhere"        a file system, by serve
@@ -9,18 +9,17 @@
 //!     a raw shingled drive     destroys the tracks that follow      a host-managed drive
 //! ```
 //!
-//! [`BlockDriver`] makes a block device of a host-managed drive: what a file system can live on that knows of
-//! no zones.
+//! [`BlockDriver`] makes a host-managed drive a block device, for file systems that know nothing of
+//! zones.
 //!
-//! [`FixedBands`] is what a drive-managed shingled disk does at its simplest, and what SEALDB's
-//! baselines run on: bands of one length, each ended by a guard, and a read-modify-write where a
-//! write would destroy valid data of its band.
+//! [`FixedBands`] is the simplest drive-managed shingled disk, and the one that SEALDB's baselines
+//! run on: bands of one length, each ended by a guard, and a read-modify-write where a write would
+//! destroy valid data of its band.
 //!
 //! Architecture invariants
-//!   X1  This is the only crate in which one block address becomes another: [`Lba`] above, [`Pba`]
-//!       below.
-//!   X2  What a layer does of its own accord is counted as `added_*` of its counters, and every
-//!       request it makes passes through the disk below, so that time is right.
+//!   X1  Only this crate translates one block address into another: [`Lba`] above, [`Pba`] below.
+//!   X2  A layer counts its own work as `added_*` in its counters, and sends each of its requests
+//!       through the disk below, so that simulated time is right.
 //!
 //! [`Lba`]: imbrex_disk::Lba
 //! [`Pba`]: imbrex_disk::Pba

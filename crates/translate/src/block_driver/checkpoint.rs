@@ -1,9 +1,9 @@
-//! Checkpoints: the mapping, and what of the write buffer the journal has, as of one moment.
+//! Checkpoints: the mapping and the journal's copies of the write buffer, as of one moment.
 //!
 //! ```text
-//!     begin     what all of it is, the mapping shared with the host, and which journal zones nothing needs any more
-//!     step      4 MiB of it as bytes, to zones of the pool, while the host goes on; then the same again to other zones
-//!     end       flush; superblock; flush: now it counts, the one before it does not
+//!     begin     take the mapping, shared with the host, the copies, and the journal zones that become idle
+//!     step      encode 4 MiB of it and write it to zones of the pool while the host goes on; then the second copy
+//!     end       flush; superblock; flush: now this checkpoint counts, and the previous one does not
 //! ```
 //!
 //! Source: ours; the paper keeps the map in memory only.
@@ -19,23 +19,25 @@ use super::pool::Use;
 use super::step::STEP_LEN;
 use imbrex_disk::{Blocks, DiskError, Persist, ZoneId};
 
-/// A checkpoint under way.
+/// A checkpoint that is being written.
 #[derive(Debug)]
 pub(super) struct CheckpointWriter {
     bytes: CheckpointBytes<FrozenNodes>,
-    /// How many blocks a copy takes, once all bytes are made; then the length in `stored` is right, too.
+    /// The length of a copy in blocks, once everything is encoded. The length in `stored` is final
+    /// then too.
     copy_len: Option<u64>,
     pub(super) stored: Stored,
     /// How many blocks are written, of the first copy and then of the second.
     written: u64,
-    /// Journal zones that nothing needs once it is durable.
+    /// Journal zones that are not needed once the checkpoint is durable.
     pub(super) idle: Vec<ZoneId>,
-    /// Data zones of whose losses it tells.
+    /// Data zones whose lost blocks the checkpoint names.
     pub(super) abandoned: Vec<ZoneId>,
 }
 
 impl CheckpointWriter {
-    /// A checkpoint of what `checkpoint` says, with `nodes` of the mapping; `number` is that of its superblock.
+    /// A writer for `checkpoint` with the `nodes` of the mapping; `number` is that of its
+    /// superblock.
     pub(super) fn new(
         id: u64,
         number: u64,
@@ -49,7 +51,7 @@ impl CheckpointWriter {
         CheckpointWriter { bytes, copy_len: None, stored, written: 0, idle, abandoned }
     }
 
-    /// How many zones it has.
+    /// How many zones the checkpoint has taken.
     pub(super) fn taken_zone_count(&self) -> usize {
         self.stored.copies.iter().map(Vec::len).sum()
     }
@@ -59,7 +61,7 @@ impl CheckpointWriter {
         self.copy_len.is_some_and(|copy_len| self.written == 2 * copy_len)
     }
 
-    /// Writes a piece of the checkpoint; says how many blocks.
+    /// Writes a piece of the checkpoint; returns its length in blocks.
     pub(super) fn step(&mut self, id: u64, zones: &mut DataZones) -> Result<u64, DiskError> {
         loop {
             let written = self.written;
@@ -93,13 +95,13 @@ impl CheckpointWriter {
         }
     }
 
-    /// The zone that the next piece of a copy goes to.
+    /// The zone that takes the next piece of a copy.
     fn zone(&mut self, copy: usize, zones: &mut DataZones) -> Result<ZoneId, DiskError> {
         let last = self.stored.copies[copy].last().and_then(|&zone| zones.pool.get(zone));
         if let Some(slot) = last.filter(|slot| !slot.is_full()) {
             return Ok(slot.zone);
         }
-        // More than a superblock names: what is on the drive stays as it is.
+        // A superblock cannot name more zones: the checkpoint on the drive stays.
         if CHECKPOINT_ZONE_COUNT_MAX <= self.taken_zone_count() {
             return Err(no_room("the map takes too many zones of the drive".to_owned()));
         }

@@ -1,4 +1,4 @@
-//! Cleaning: what is still valid in chosen zones goes elsewhere, in the order of its LBAs.
+//! Cleaning: moves the valid data of chosen zones elsewhere, in the order of its LBAs.
 //!
 //! ```text
 //!     zone 3   aaa.....cc......      zone 7   ...bb....          chosen by `choose`
@@ -6,7 +6,7 @@
 //!     write    aaabbcc               to a zone of cleaning's own: one node where three were
 //! ```
 //!
-//! Cleaning keeps pace with the host, so that it need not wait for a zone as a whole:
+//! Cleaning keeps pace with the host, so that the host never waits for a whole zone at once:
 //!
 //! ```text
 //!     room      what the host can evict, once the cleaning under way is over, before it is down to the reserve
@@ -14,12 +14,13 @@
 //!     a write of n blocks owes   n * price * (room at which cleaning begins / room)
 //! ```
 //!
-//! With just enough room a block pays for the room that it takes; with less of it, for more. A debt is paid by
-//! whole steps, and what one write cannot pay the next ones do. If all of them are long and each cleaning gains little,
-//! what they pay at most is too little, and the host does wait.
+//! With just enough room, a block pays for the room that it takes; with less room, it pays more. A
+//! debt is paid in whole steps, and later writes pay the rest of a large one. If all writes are
+//! long and each cleaning gains little, the upper limit on what they pay is too low, and the host
+//! does wait.
 //!
-//! Where space is short it takes a dozen cleanings to gain a zone, and the host need not wait for a whole one: it
-//! goes on in the zone that cleaning was writing.
+//! Where space is short, gaining a zone takes a dozen cleanings. The host need not wait for a whole
+//! zone: it continues in the zone that cleaning was writing.
 //!
 //! ```text
 //!     cleaning's zone   |  moved         |  to be moved  |  what cleaning gained       |
@@ -27,17 +28,20 @@
 //!                                           shared: so much of it  <-------------------> is the host's
 //! ```
 //!
-//! It is lent only if as many zones are free when the cleaning is over as K5 asks for, and shared if they are
-//! without one more for cleaning. Only where neither goes does the host wait. A power cut makes no difference:
-//! records do not say whose a zone being written is, and recovery goes on in it for either.
+//! The zone is lent only if, once the cleaning is over, as many zones will be free as K5 requires.
+//! It is shared if that holds only when cleaning takes no further zone. The host waits only where
+//! neither is possible. A power cut makes no difference: records do not name the stream of an open
+//! zone, and recovery continues in it for either.
 //!
-//! A block that cannot be read stays where it is, and its zone is left alone as long as there is room: reading it may
-//! work one day, and the host may write it again. Where too many zones are left like that the blocks are given up: the
-//! next checkpoint names them as lost, and then their zones are free. A read that fails for another reason than the
-//! medium ends the cleaning, and the next begins after a pause, so that nobody tries without end.
+//! A block that cannot be read stays where it is, and its zone is left alone while there is room: a
+//! later read may succeed, or the host may write the block again. If too many zones are left alone,
+//! their unreadable blocks are given up: the next checkpoint names them as lost, and their zones
+//! become free. A read that fails for a reason other than the medium ends the cleaning. The next
+//! one begins after a pause, so that failing reads are not repeated without end.
 //!
-//! What the host wrote again meanwhile stays where it is then. A block that the write buffer has newer is
-//! moved all the same: the buffer's copy may not be in the journal yet.
+//! Blocks that the host has written to a data zone again meanwhile are skipped. A block whose newer
+//! version is in the write buffer is moved all the same: the buffer's copy may not be in the
+//! journal yet.
 
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 use super::cleaning::Cleaning;
@@ -51,22 +55,23 @@ use super::zones::is_given_up;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Pba, ZoneId};
 use std::collections::BTreeSet;
 
-/// Cleaning begins when so many more zones are free than the reserve.
+/// Cleaning begins when the free zones exceed the reserve by no more than this.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
-/// What cleaning does at most for a short write.
+/// The most that cleaning does for a short write.
 const PAID_LEN_MAX: u64 = 5 * STEP_LEN;
-/// With less garbage than that in the best zone only space counts: then it is read as it lies, which takes a
-/// disk a third of the time.
+/// If even the best zone has less garbage than this, only space counts: the zone is then read in
+/// disk order, which takes a disk a third of the time.
 const RARE_GARBAGE_PERMILLE: u64 = 250;
-/// One zone in so many, and at least one, is left alone for the sake of what cannot be read in it. A spare of one
-/// percent has five times as many.
+/// One zone in this many, and at least one, is left alone because some of it cannot be read. A
+/// spare of one percent has five times as many zones.
 const UNREADABLE_ZONE_SHARE: usize = 512;
-/// What the host writes between a cleaning whose reads failed and the next.
+/// How much the host writes between a cleaning whose reads failed and the next cleaning.
 const PAUSE_LEN: u64 = STEP_LEN / 4;
-/// How often reads may fail, one after another, before the host who waits for the room is told.
+/// How many reads may fail in a row before a host that waits for the room gets the error.
 const FAILED_READ_COUNT_MAX: u32 = 3;
 
-/// What was read of the valid data of zones: its ranges, one behind the other, and the zones of the rest.
+/// What was read of the valid data of zones: the data, its ranges in order, and the zones of the
+/// unreadable rest.
 #[derive(Default)]
 struct Salvaged {
     data: Vec<u8>,
@@ -87,7 +92,7 @@ impl DriverState {
         let garbage = u128::from(cleaning.garbage.get()).max(1);
         let owed = u128::from(written.get()) * u128::from(cleaning.valid.get()) * room_at_start
             / (garbage * room);
-        // What a long write pays at most, by the room in quarters of a zone.
+        // The most that a long write pays, by the room in quarters of a zone.
         let factor = match 4 * room / u128::from(zone_len) {
             0 => 40,
             1 => 28,
@@ -96,7 +101,8 @@ impl DriverState {
         let most = PAID_LEN_MAX.max(factor * written.get());
         self.debt.blocks = self.debt.blocks.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
         if self.zones.pool.free() <= self.reserve() && !self.can_lend() {
-            // Nothing else is to be had, so the cleaning should be over when the host's zone is full.
+            // No other zone is available, so the cleaning should end before the host's zone is
+            // full.
             let rest = (self.zones.rest_of(Stream::Host) + self.shared_room()).max(1);
             self.debt.blocks = self.debt.blocks.max(written.get() * cleaning.left.get() / rest);
         }
@@ -110,7 +116,7 @@ impl DriverState {
         Ok(())
     }
 
-    /// What the host can evict once a cleaning is over, without any other.
+    /// How much the host can evict between the end of this cleaning and the next one.
     fn room_after(&self, cleaning: &Cleaning) -> u64 {
         let zone_len = self.superblock.zone_len.get();
         let (left, rest) = (cleaning.left.get(), self.zones.rest_of(Stream::Cleaning));
@@ -121,7 +127,8 @@ impl DriverState {
         self.zones.rest_of(Stream::Host) + lendable + free.saturating_sub(kept + to_take) * zone_len
     }
 
-    /// Whether as many zones are free without the one that cleaning is writing, once that is over.
+    /// Whether enough zones will be free at the end of the cleaning even without the one that it is
+    /// writing.
     fn can_lend(&self) -> bool {
         let (coming, left) =
             self.cleaning.as_ref().map_or((0, 0), |c| (c.zones.len(), c.left.get()));
@@ -129,7 +136,7 @@ impl DriverState {
         self.reserve_between_cleanings() + to_take <= self.zones.pool.free() + coming
     }
 
-    /// Gives the host the zone that cleaning is writing, if it has none; see the module.
+    /// Gives the host the zone that cleaning is writing, if the host has none; see the module.
     pub(super) fn lend_zone(&mut self) -> bool {
         if self.zones.open[Stream::Host as usize].is_none()
             && self.can_lend()
@@ -141,8 +148,8 @@ impl DriverState {
         false
     }
 
-    /// Of the zone that cleaning is writing, what the host may write too: what the cleaning under way does not need,
-    /// if as many zones are free when it is over as K5 asks for.
+    /// How much of the zone that cleaning is writing the host may use: the part that this cleaning
+    /// does not need, if as many zones will be free at its end as K5 requires.
     fn shared_room(&self) -> u64 {
         let Some(cleaning) = &self.cleaning else { return 0 };
         if self.zones.pool.free() + cleaning.zones.len() < self.reserve_between_cleanings() {
@@ -151,14 +158,15 @@ impl DriverState {
         self.zones.rest_of(Stream::Cleaning).saturating_sub(cleaning.left.get())
     }
 
-    /// Where the host writes in the zone that cleaning is writing, and how much fits; see the module.
+    /// Where the host may write in the zone that cleaning is writing, and how much fits; see the
+    /// module.
     pub(super) fn share_zone(&self) -> Option<(ZoneId, Pba, Blocks)> {
         let room = Blocks::new(self.shared_room());
         let zone = self.zones.open[Stream::Cleaning as usize].filter(|_| !room.is_zero())?;
         Some((zone, self.zones.pool.rest(zone).0, room))
     }
 
-    /// A step towards more free zones, if there are few.
+    /// One step towards more free zones, if few are free.
     pub(super) fn room_step(&mut self) -> Result<u64, DiskError> {
         if self.reserve() + CLEAN_AHEAD_ZONE_COUNT < self.zones.pool.free() {
             self.debt.blocks = 0;
@@ -174,7 +182,7 @@ impl DriverState {
         self.clean_step(false, STEP_LEN)
     }
 
-    /// Moves a piece of what is valid in the zones being cleaned; says how many blocks it read.
+    /// Moves a piece of the valid data of the zones being cleaned; returns how many blocks it read.
     pub(super) fn clean_step(&mut self, is_urgent: bool, len: u64) -> Result<u64, DiskError> {
         if self.cleaning.is_none() && !self.begin_cleaning(is_urgent) {
             return Ok(0);
@@ -189,7 +197,7 @@ impl DriverState {
             *run = BlockRange::new(now.end(), run.len - now.len);
             cleaning.next += usize::from(run.len.is_zero());
             for piece in self.map.lookup(now) {
-                // What was written again meanwhile lies elsewhere.
+                // Data that was written again meanwhile is elsewhere.
                 let zone =
                     piece.at.and_then(|at| self.zones.pool.zone_of(at)).map(|slot| slot.zone);
                 if zone.is_some_and(|zone| cleaning.zones.contains_key(&zone)) {
@@ -206,7 +214,7 @@ impl DriverState {
                 self.abort_cleaning();
                 return Ok(moved);
             }
-            // Nothing is in doubt: what was to be moved stays where it is.
+            // Nothing is in doubt: the data stays where it is.
             Err(error @ DiskError::Host { .. }) => {
                 self.abort_cleaning();
                 self.debt.pause = PAUSE_LEN;
@@ -241,8 +249,8 @@ impl DriverState {
         Ok(moved)
     }
 
-    /// Ends the cleaning under way, or does a whole one; false if nothing was moved. Not where reads fail: the host is
-    /// told of that when it needs the room itself.
+    /// Finishes the cleaning that is running, or does a whole one; returns false if nothing was
+    /// moved. Stops where reads fail: the host gets that error when it needs the room itself.
     pub(super) fn clean_one(&mut self) -> Result<bool, DiskError> {
         let mut has_moved = false;
         while self.debt.failed_reads == 0 && self.clean_step(true, CLEAN_STEP_LEN_MAX)? > 0 {
@@ -254,7 +262,8 @@ impl DriverState {
         Ok(has_moved)
     }
 
-    /// What is left in a zone that was cleaned cannot be read, unless the host wrote all of it anew.
+    /// The valid data left in a cleaned zone cannot be read, unless the host has written all of it
+    /// again.
     fn set_unreadable(&mut self, cleaning: &Cleaning, zone: ZoneId) {
         let life = cleaning.zones.get(&zone).copied();
         let slot = self.zones.pool.get(zone);
@@ -263,7 +272,7 @@ impl DriverState {
         }
     }
 
-    /// Ends the cleaning under way early.
+    /// Ends the running cleaning early.
     fn abort_cleaning(&mut self) {
         self.debt.taken_zones = 0;
     }
@@ -272,16 +281,16 @@ impl DriverState {
         self.zones.pool.count(Use::Abandoned) > 0
     }
 
-    /// The zones that were left alone and can be written again.
+    /// The zones that were left alone and that the drive still lets be written.
     fn unreadable_zones(&self) -> Vec<ZoneId> {
         let slots = self.zones.pool.iter().filter(|slot| slot.used == Use::Unreadable);
         slots.map(|slot| slot.zone).filter(|&zone| !is_given_up(&*self.disk, zone)).collect()
     }
 
-    /// Gives up what cannot be read of the zones that were left alone: it is lost, and they are free after the next
-    /// checkpoint. False if there are none.
+    /// Gives up the unreadable blocks of zones that were left alone. The blocks are lost, and the
+    /// zones become free after the next checkpoint. Returns false if there are no such zones.
     pub(super) fn abandon_unreadable(&mut self) -> Result<bool, DiskError> {
-        // What the journal says of these zones must not be said again behind the checkpoint.
+        // The journal must not repeat records of these zones after the checkpoint.
         self.commit()?;
         let zones = self.unreadable_zones();
         for &zone in &zones {
@@ -289,7 +298,7 @@ impl DriverState {
             for run in runs {
                 self.map.unset(run);
                 self.lost.insert(run);
-                // What the journal has is newer.
+                // The journal has a newer copy.
                 let copied: Vec<BlockRange> =
                     self.copies.copies_of(run).map(|(range, _)| range).collect();
                 for range in copied {
@@ -303,7 +312,7 @@ impl DriverState {
     }
 
     fn begin_cleaning(&mut self, is_urgent: bool) -> bool {
-        // One that the drive has given up is not gained by that.
+        // Cleaning does not regain a zone that the drive has given up.
         let sealed = self
             .zones
             .pool
@@ -361,7 +370,7 @@ impl DriverState {
         true
     }
 
-    /// Reads pieces: together, or, where the medium fails, block by block what can be read of them.
+    /// Reads pieces: together, or, where the medium fails, block by block whatever can be read.
     fn salvage(&mut self, pieces: &[Piece]) -> Result<Salvaged, DiskError> {
         match self.read_pieces(pieces) {
             Ok(data) => {

@@ -1,4 +1,4 @@
-//! A cleaning under way, and what it owes the host's writes.
+//! A cleaning that is running, and its debt for the host's writes.
 
 use imbrex_disk::{BlockRange, Blocks, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,24 +10,26 @@ pub(super) struct Debt {
     pub(super) blocks: u64,
     /// Zones that the cleaning under way has taken for what it moves.
     pub(super) taken_zones: usize,
-    /// What the host has yet to write before reading for cleaning is tried again, and how often it failed.
+    /// How much the host writes before cleaning reads again after a failure, and how often reads
+    /// failed in a row.
     pub(super) pause: u64,
     pub(super) failed_reads: u32,
 }
 
-/// A cleaning under way.
+/// A cleaning that is running.
 #[derive(Debug)]
 pub(super) struct Cleaning {
-    /// And which of their lives was chosen: the host may empty one and fill it anew meanwhile.
+    /// The zones with their generations: the host may empty a zone and fill it anew meanwhile.
     pub(super) zones: BTreeMap<ZoneId, u64>,
-    /// What was valid in them when they were chosen, and what not.
+    /// How much of the zones was valid when they were chosen, and how much was not.
     pub(super) valid: Blocks,
     pub(super) garbage: Blocks,
-    /// What was valid in them, by LBA or, where only space counts, as it lies; of the next one, what is left.
+    /// The valid runs of the zones, by LBA or, where only space counts, in disk order. The run at
+    /// `next` is cut to what is left of it.
     pub(super) runs: Vec<BlockRange>,
     pub(super) next: usize,
-    /// What `runs` come to from `next` on.
+    /// The total length of `runs` from `next` on.
     pub(super) left: Blocks,
-    /// Of `zones`, those with blocks that cannot be read.
+    /// Those of `zones` that have blocks that cannot be read.
     pub(super) unreadable: BTreeSet<ZoneId>,
 }

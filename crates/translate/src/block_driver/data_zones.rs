@@ -1,4 +1,5 @@
-//! The data zones as they are written and read: which are open, and what goes to them with its checksums.
+//! The data zones as they are written and read: which ones are open, and the checksums that go with
+//! the data.
 
 use super::pool::{Pool, PoolZone, Use};
 use super::summaries::{Fetched, Summaries};
@@ -18,12 +19,12 @@ pub(super) struct DataZones {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) pool: Pool,
     pub(super) summaries: Summaries,
-    /// The zones being written: what is evicted, and what cleaning moves.
+    /// The zones being written: one for evictions, one for data that cleaning moves.
     pub(super) open: [Option<ZoneId>; 2],
 }
 
 impl DataZones {
-    /// Takes a free zone; none if there is none.
+    /// Takes a free zone; `None` if there is none.
     pub(super) fn take(&mut self, used: Use) -> Result<Option<ZoneId>, DiskError> {
         let taken = self.pool.take(&*self.disk, used)?;
         if let Some(zone) = taken {
@@ -32,18 +33,18 @@ impl DataZones {
         Ok(taken)
     }
 
-    /// Nothing more is written to a zone.
+    /// Stops writing to a zone.
     pub(super) fn close(&mut self, zone: ZoneId) {
         self.open.iter_mut().filter(|open| **open == Some(zone)).for_each(|open| *open = None);
     }
 
-    /// What is left of the zone that a stream is writing.
+    /// How much of the zone that a stream is writing is left.
     pub(super) fn rest_of(&self, stream: Stream) -> u64 {
         self.open[stream as usize].map_or(0, |zone| self.pool.rest(zone).1.get())
     }
 
-    /// Passes over a zone that the drive has given up, as it said when the first was to be written there: nothing is
-    /// lost, and another one does as well. False if `error` says something else.
+    /// Handles the error of the first write to a zone that the drive turns out to have given up.
+    /// Nothing is lost, and another zone will do. Returns false if `error` is something else.
     pub(super) fn passes_over(&mut self, zone: ZoneId, error: &DiskError) -> bool {
         let is_given_up =
             matches!(error, DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. });
@@ -56,15 +57,16 @@ impl DataZones {
         is_given_up && is_blank
     }
 
-    /// Nothing that matters is in zones of one use any more; what a stretch without its summary had in memory (S3) goes
-    /// with it.
+    /// Clears all zones of one use, and drops the checksums that their open stretches had in memory
+    /// (S3).
     pub(super) fn clear_all(&mut self, from: Use) {
         for zone in self.pool.clear_all(&*self.disk, from) {
             self.summaries.forget(zone);
         }
     }
 
-    /// Writes `data`, the host's blocks `lbas`, at the pointer of a data zone, with the summaries; says how many of these there are.
+    /// Writes `data`, the host's blocks `lbas`, at the pointer of a data zone, with the summaries;
+    /// returns how many summaries.
     pub(super) fn write(
         &mut self,
         zone: ZoneId,
@@ -77,8 +79,8 @@ impl DataZones {
         Ok(((bytes.len() - data.len()) / BLOCK_LEN_BYTES) as u64)
     }
 
-    /// Writes the summaries of zones that are left in the middle, and ends them for the drive too. The flush is what
-    /// keeps a power cut from leaving a full zone of which the summary is missing.
+    /// Writes the summaries of zones that are left half-written, and finishes these zones on the
+    /// drive. The flush in between keeps a power cut from leaving a full zone without its summary.
     pub(super) fn finish(&mut self, zones: &[ZoneId]) -> Result<(), DiskError> {
         for &zone in zones {
             let slot = *self.pool.get(zone).expect("a zone of the pool is ended");
@@ -99,8 +101,8 @@ impl DataZones {
         Ok(())
     }
 
-    /// K8: what came of a read, and whether a block was another than was written; none if a zone that it read was begun
-    /// anew meanwhile.
+    /// K8: the outcome of a read, and whether a block differed from what was written. `None` if a
+    /// zone that was read was begun anew meanwhile.
     pub(super) fn end_read(&mut self, fetched: Fetched) -> Option<(Result<(), DiskError>, bool)> {
         let Fetched { outcome, is_wrong, sums, zones } = fetched;
         let is_as_it_was = |&(zone, generation): &(ZoneId, u64)| {

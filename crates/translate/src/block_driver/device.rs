@@ -1,4 +1,4 @@
-//! The block device as the host has it.
+//! The block device that the host uses: one lock over the driver's state.
 
 use super::create;
 use super::error::DriverError;
@@ -14,10 +14,10 @@ use imbrex_disk::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How often a read is tried without the lock.
+/// How often a read is tried without the lock (K8).
 pub(super) const READ_ATTEMPT_COUNT: usize = 3;
 
-/// A block device; see the module above.
+/// A block device; see the documentation of the parent module.
 #[derive(Debug)]
 pub struct BlockDriver {
     geometry: Geometry,
@@ -26,10 +26,11 @@ pub struct BlockDriver {
 }
 
 impl BlockDriver {
-    /// Makes an empty device on `disk`; what was there is lost.
+    /// Makes an empty device on `disk`, and discards its content.
     ///
     /// # Errors
-    /// [`DriverError`]: a disk without zones or with too few, an impossible option, a failing disk.
+    /// [`DriverError`]: the disk has no zones or too few, an option is out of range, or the disk
+    /// fails.
     pub fn format(
         disk: Arc<dyn Disk>,
         options: &DriverOptions,
@@ -37,27 +38,28 @@ impl BlockDriver {
         BlockDriver::of(create::format(disk, options)?)
     }
 
-    /// Opens the device on `disk`, whatever a power cut left.
+    /// Opens the device on `disk` in whatever state a power cut left it.
     ///
-    /// Cost: the map and what the write buffer held are read, and a checkpoint is written.
+    /// Cost: reads the map and the contents of the write buffer, and writes a checkpoint.
     ///
     /// # Errors
-    /// [`DriverError`]: no device, one of another version or drive, a damaged one, a failing disk.
+    /// [`DriverError`]: there is no device, it belongs to another version or drive, it is damaged,
+    /// or the disk fails.
     pub fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<BlockDriver, DriverError> {
         BlockDriver::of(open::open(disk, options)?)
     }
 
-    /// Whether a device was made on `disk`, as far as its superblocks can be read; it may be of another version, or
-    /// damaged.
+    /// Whether `disk` holds a device, judged by the superblocks that can be read. The device may be
+    /// of another version, or damaged.
     pub fn is_on(disk: &dyn Disk) -> bool {
         matches!(disk.geometry().rule(), Rule::AtPointer(_)) && superblocks::are_on(disk)
     }
 
-    /// Makes a device whose checkpoint has `nodes`, none of which holds data: for measuring what opening
-    /// one costs. It must not be written.
+    /// Makes a device whose checkpoint has `nodes` without data, to measure the cost of opening it.
+    /// The device must not be written.
     ///
     /// # Errors
-    /// As [`BlockDriver::format`], and nodes that no map takes.
+    /// As [`BlockDriver::format`]; also nodes that a map refuses.
     #[cfg(feature = "micro-bench")]
     pub fn format_with_map(
         disk: Arc<dyn Disk>,
@@ -70,8 +72,8 @@ impl BlockDriver {
         state.checkpoint_now().map_err(super::error::during("writing the checkpoint"))
     }
 
-    /// Writes a checkpoint as the driver does beside its host, and calls `between` where the host would go on: for
-    /// measuring how long it waits.
+    /// Writes a checkpoint in steps, as the driver does while it serves the host, and calls
+    /// `between` after each step. A benchmark measures with it how long the host waits.
     ///
     /// # Errors
     /// As [`Disk::flush`].
@@ -97,13 +99,13 @@ impl BlockDriver {
         Ok(BlockDriver { geometry, disk: Arc::clone(&state.disk), state: Mutex::new(state) })
     }
 
-    /// Sets how much the write buffer may hold from now on; what is too much is evicted as the host
-    /// writes on, or by [`Disk::work`].
+    /// Sets the capacity of the write buffer. Later writes and [`Disk::work`] evict the excess.
     pub fn set_buffer_len(&self, len: Blocks) {
         self.state().buffer.set_capacity(len.max(Blocks::new(1)));
     }
 
-    /// Writes a checkpoint, so that opening has little to replay; durable on return.
+    /// Writes a checkpoint, so that the next opening has little to replay. The checkpoint is
+    /// durable on return.
     ///
     /// # Errors
     /// As [`Disk::flush`].
@@ -114,7 +116,7 @@ impl BlockDriver {
         })
     }
 
-    /// What it did since it was opened.
+    /// What the device did since it was opened.
     pub fn driver_counters(&self) -> DriverCounters {
         let state = self.state();
         DriverCounters {
@@ -133,8 +135,9 @@ impl BlockDriver {
         }
     }
 
-    /// What was evicted, in pieces of at most 4 MiB, or went past the write buffer, as it was written but for the ends of
-    /// zones, since the last call: in order. Empty unless [`DriverOptions::lists_evictions`].
+    /// Returns the blocks that left memory for data zones since the last call, in order: evictions,
+    /// in pieces of at most 4 MiB, and writes that bypassed the write buffer, cut only at the ends
+    /// of zones. Empty unless [`DriverOptions::lists_evictions`].
     pub fn take_evictions(&self) -> Vec<BlockRange> {
         std::mem::take(&mut self.state().evictions)
     }
@@ -143,7 +146,7 @@ impl BlockDriver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state; after an error nobody knows what is durable.
+    /// Changes the state. After an error it is unknown what is durable, so the state is poisoned.
     pub(super) fn change<T>(
         &self,
         what: impl FnOnce(&mut DriverState) -> Result<T, DiskError>,
@@ -152,7 +155,7 @@ impl BlockDriver {
         if state.is_poisoned {
             return Err(DiskError::Poisoned);
         }
-        // A panic on the way leaves it poisoned too.
+        // A panic in `what` leaves the state poisoned as well.
         state.is_poisoned = true;
         let outcome = what(&mut state);
         state.is_poisoned = outcome.is_err();
@@ -177,12 +180,12 @@ impl Disk for BlockDriver {
             let reading = self.state().begin_read(requests)?;
             let fetched = reading.fetch(&*self.disk);
             match self.state().end_read(fetched) {
-                // It may lie elsewhere by now.
+                // The data may have moved to another zone meanwhile.
                 None | Some(Err(DiskError::Offline { .. })) => {}
                 Some(outcome) => return outcome,
             }
         }
-        // Zones change faster than the drive reads: then they wait.
+        // Zones are begun anew faster than the drive reads. The last attempt keeps the lock.
         let mut state = self.state();
         let fetched = state.begin_read(requests)?.fetch(&*self.disk);
         state.end_read(fetched).expect("K8: nobody else has the state")
@@ -217,7 +220,7 @@ impl Disk for BlockDriver {
         self.change(|state| state.work_step().map(|done| done > 0))
     }
 
-    /// Nothing is written for them: what is not mapped reads as zeros.
+    /// Nothing is written: an unmapped block reads as zeros.
     fn zeroes_are_cheap(&self) -> bool {
         true
     }

@@ -1,11 +1,11 @@
-//! Why a drive cannot be made a block device, or its block device cannot be opened.
+//! Why a drive cannot become a block device, or its block device cannot be opened.
 
 use super::mapping::MappingError;
 use crate::error::FormatFault;
 use imbrex_disk::DiskError;
 
-/// A block device that cannot be made or opened. A failed open has changed nothing that matters: it
-/// can be tried again.
+/// A block device that cannot be made or opened. A failed open changes nothing that matters, and can
+/// be tried again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
@@ -38,18 +38,18 @@ pub enum DriverError {
         /// How many are needed.
         needed: u64,
     },
-    /// The zones of the disk below are too short for so many of them.
+    /// The zones of the disk below are too short for their number.
     #[error(
         "the map of this drive may take {got} of its zones, but a superblock names {max} of them; zones \
          that are longer, or fewer, can be a block device"
     )]
     ZonesTooShort {
-        /// How many zones the longest checkpoint takes, both copies of it.
+        /// How many zones the longest checkpoint takes, in both copies.
         got: u64,
         /// How many it may take.
         max: u64,
     },
-    /// The disk below lets too few zones be written in part.
+    /// The disk below allows too few zones that are written in part.
     #[error(
         "the drive lets {got} zones be active, but the block driver needs {needed}; it cannot be a \
          block device"
@@ -57,15 +57,16 @@ pub enum DriverError {
     ActiveZones {
         /// Its limit.
         got: u32,
-        /// How many are written at once: superblocks, journal, the host's, cleaning's, two copies of a checkpoint.
+        /// How many zones are written at once: superblocks, journal, host, cleaning, and two copies
+        /// of a checkpoint.
         needed: u32,
     },
-    /// No superblock is there.
+    /// The disk has no superblock.
     #[error(
         "no block device on this drive: no superblock is in its first two zones; format it first"
     )]
     NotFormatted,
-    /// What is on the disk cannot be used.
+    /// The structures on the disk cannot be used.
     #[error(transparent)]
     Format(#[from] FormatFault),
     /// The disk below failed.
@@ -91,12 +92,12 @@ pub(super) fn during(doing: &'static str) -> impl FnOnce(DiskError) -> DriverErr
     move |source| DriverError::Disk { doing, source }
 }
 
-/// A structure that tells of what no drive has.
+/// A structure that refers to addresses that no drive has.
 pub(super) fn damaged(structure: &'static str) -> impl FnOnce(MappingError) -> DriverError {
     move |error| FormatFault::damaged(structure, error.to_string()).into()
 }
 
-/// Our own accounting is wrong: said as the error of a disk that cannot go on.
+/// The driver's own accounting is wrong, reported as the error of a disk that cannot go on.
 pub(super) fn broken(error: &MappingError) -> DiskError {
     no_room(format!("the block driver's map refuses a run: {error}"))
 }

@@ -1,4 +1,4 @@
-//! A block device that is written anywhere, over a host-managed zoned drive.
+//! A block device over a host-managed zoned drive: the host may write any block at any time.
 //!
 //! ```text
 //!     write ---> write buffer ---- evict ----> data zones ---- clean ----> data zones
@@ -9,37 +9,44 @@
 //!                                    +---- superseded by ----> checkpoint: mapping, buffer's copies
 //! ```
 //!
-//! The host's writes gather in memory until contiguous regions grow, and long and old ones are evicted
-//! first: so the map from [`Lba`] to [`Pba`](imbrex_disk::Pba) stays short, and it
-//! has one node for each run. Cleaning picks the zones whose valid data merge the most nodes.
+//! The host's writes gather in memory, so that contiguous regions grow. The write buffer evicts
+//! long and old regions first. This keeps the map from [`Lba`] to [`Pba`](imbrex_disk::Pba) short,
+//! since it has one node for each run. Cleaning picks the zones whose valid data merge the most
+//! nodes.
 //!
-//! A write is durable after a flush, as on any disk with a cache: a flush writes to the journal what is
-//! not yet there, and flushes the drive. The paper leaves out how the map survives a power cut; here
-//! the journal tells of evictions and moves too, and a checkpoint of the map frees its zones.
+//! A write is durable after a flush, as on any disk with a cache. A flush appends to the journal
+//! whatever is not there yet, and flushes the drive. The paper does not say how the map survives a
+//! power cut. Here the journal records evictions and moves too, and a checkpoint of the map frees
+//! journal zones.
 //!
 //! Invariants
-//!   K1  What was flushed is in the journal, or in a data zone of which the journal or a checkpoint tells.
-//!   K2  A journal zone is reset only when no data in it are active and a durable checkpoint is
+//!   K1  Flushed data is in the journal, or in a data zone that the journal or a checkpoint
+//!       describes.
+//!   K2  A journal zone is reset only when it holds no active data and a durable checkpoint is
 //!       younger than its last entry.
-//!   K3  A data zone is reset only when nothing valid is in it and a durable record or checkpoint says so.
-//!   K4  A checkpoint counts from its superblock on, which is written when all it speaks of is durable.
-//!   K5  The host never gets the last free zones: cleaning, checkpoints and a full journal have them. They are blank:
-//!       what is still to be reset may turn out to be given up. A full journal cleans until there are enough of them
-//!       for the next time.
-//!   K6  What is read is what was written, or an error: all that is stored has checksums, the host's data in
-//!       `summaries` and `journal`.
-//!   K7  Opening needs no one block: superblocks, checkpoints and headers of the journal are there twice. What an older
-//!       superblock tells of is changed when the newer one is there twice, not before.
-//!   K8  A read of the host waits for the drive without the lock. It looks at the map under the lock, and under the lock
-//!       again at the generations of the zones that it read: if none was begun anew in between, what it read is what
-//!       its blocks were when it looked, since a block of a zone is written once. Else it is done again, the last time
-//!       under the lock.
+//!   K3  A data zone is reset only when it holds nothing valid and a durable record or checkpoint
+//!       says so.
+//!   K4  A checkpoint counts as soon as its superblock is written, which happens after everything
+//!       that the checkpoint describes is durable.
+//!   K5  The host never gets the last free zones: they are reserved for cleaning, for checkpoints
+//!       and for emptying a full journal. The reserved zones are blank, because the drive may
+//!       refuse to reset a zone that still needs it. Emptying a full journal includes cleaning
+//!       until enough zones are free for the next time.
+//!   K6  A read returns what was written, or an error. All stored data has checksums; those of the
+//!       host's data are in `summaries` and `journal`.
+//!   K7  Opening depends on no single block: superblocks, checkpoints and journal headers are
+//!       stored twice. Structures that an older superblock names are changed only after the newer
+//!       one is stored twice.
+//!   K8  A host's read waits for the drive without the lock. It looks up the map under the lock,
+//!       reads, and then checks under the lock that no zone that it read from was begun anew. If
+//!       none was, the data is what its blocks held at the lookup, since a block of a zone is
+//!       written once. Otherwise the read is repeated, the last time under the lock.
 //!
-//! Work is done in steps of 4 MiB, as many as the host's writes ask for ([`Disk::work`] does more when
-//! nobody asks for anything).
+//! Work is done in steps of 4 MiB, in proportion to the host's writes.
+//! [`Disk::work`](imbrex_disk::Disk::work) does more of it while the host is idle.
 //!
-//! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Ours is all that makes it
-//! survive power cuts.
+//! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Surviving power cuts is
+//! our addition.
 
 mod broken;
 mod buffer;

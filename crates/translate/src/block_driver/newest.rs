@@ -1,4 +1,4 @@
-//! Where the newest content of the host's blocks is: in the write buffer, on the drive, or lost.
+//! Finds the newest content of the host's blocks: in the write buffer, on the drive, or lost.
 
 use super::buffer::Buffer;
 use super::mapping::Mapping;
@@ -6,7 +6,7 @@ use super::regions::Regions;
 use super::summaries::Part;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Known, ReadRequest};
 
-/// All that says where a block is, the newest first.
+/// The structures that locate a block, the newest first.
 pub(super) struct NewestContent<'a> {
     pub(super) buffer: &'a Buffer,
     pub(super) regions: &'a Regions,
@@ -15,7 +15,7 @@ pub(super) struct NewestContent<'a> {
 }
 
 impl NewestContent<'_> {
-    /// Answers what is in memory, and says what has to be read for the rest.
+    /// Serves what is in memory, and returns the parts that must be read from the drive.
     pub(super) fn parts<'a>(
         &self,
         requests: &'a mut [ReadRequest<'_>],
@@ -46,7 +46,7 @@ impl NewestContent<'_> {
         Ok(parts)
     }
 
-    /// What is known of the first block of `range`, and for how many more that is so.
+    /// What is known of the first block of `range`, and for how many blocks that holds.
     pub(super) fn known(&self, range: BlockRange) -> (Known, Blocks) {
         let first = [self.regions.within(range).next(), self.lost.within(range).next()];
         let held = first.into_iter().flatten().min_by_key(|run| run.start);

@@ -2,25 +2,27 @@
 //!
 //! ```text
 //!     Free ---> Open ---> Sealed ---> Emptied ---> Resettable ---> Free
-//!                                 |           `-- the journal says so, durably
-//!                                 `-- nothing valid is left in it
+//!                                 |           `-- a durable record says so
+//!                                 `-- no valid data is left in it
 //! ```
 //!
-//! A drive can have so many zones written in part and no more: whoever ends with a zone before it is full
-//! finishes it.
+//! A drive allows only a limited number of zones that are written in part. A zone that is no longer
+//! written is therefore finished, even before it is full.
 //!
-//! A zone whose data are all dead may still be named by what a power cut would leave of the journal;
-//! so it is reset only behind a durable record that it is empty (K3 of the driver). A checkpoint lies
-//! in zones of the pool too.
+//! After a power cut, the journal may still name a zone whose data is all dead. So a zone is reset
+//! only after a durable record says that it is empty (K3 of the driver). A checkpoint is stored in
+//! zones of the pool too.
 //!
-//! A drive that has given up a zone may say so only when it is reset or written: such zones count for nothing as soon
-//! as that is known, and the zones of the reserve are reset ahead of their use.
+//! A drive may report that it has given up a zone only when the zone is reset or written. As soon
+//! as that is known, the zone counts for nothing; the zones of the reserve are reset ahead of their
+//! use.
 //!
-//! A [`Pba`] counts the data blocks of its zone; where they lie among the summaries is told by
-//! [`PoolZone::place`].
+//! A [`Pba`] counts the data blocks of its zone; [`PoolZone::place`] gives their places among the
+//! summaries.
 //!
 //! Invariant
-//!   P1  The counts by use are those of the zones: each write of the host asks for them, and a drive has many zones.
+//!   P1  The counts by use match the zones. Each write of the host needs them, and a drive has many
+//!       zones.
 
 use super::format::STRETCH_LEN;
 use super::zones::{finish_zone, is_given_up};
@@ -29,25 +31,26 @@ use imbrex_disk::{Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneKin
 /// A stretch with its summary.
 const SPAN: u64 = STRETCH_LEN + 1;
 
-/// What a data zone is.
+/// The use of a data zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// Blank, to be written from its start.
     Free,
     /// Being written.
     Open,
-    /// Not written any more.
+    /// No longer written.
     Sealed,
-    /// Nothing valid is in it, and nobody knows yet.
+    /// No valid data is in it, and no record says so yet.
     Emptied,
-    /// A record of that is written, not yet durable.
+    /// A record says that it is empty, but is not durable yet.
     Recorded,
-    /// Blank for all that matters; unless its pointer is at its start it must be reset first.
+    /// Holds nothing that is needed. Unless its pointer is at its start, it must be reset first.
     Resettable,
-    /// As sealed, but what is valid in it cannot be read: cleaning leaves it alone until the host has written all of
-    /// that anew, or the device is opened again, or the room is needed.
+    /// Sealed, but its valid data cannot be read. Cleaning leaves it alone until the host has
+    /// written all of that data again, the device is opened again, or the room is needed.
     Unreadable,
-    /// What was valid in it is lost, and only memory says so: a checkpoint that begins now tells of it.
+    /// Its valid data is lost, so far only by the state in memory: the next checkpoint to begin
+    /// will record it.
     Abandoned,
     /// Holds a checkpoint.
     Checkpoint,
@@ -55,7 +58,7 @@ pub(super) enum Use {
     Lost,
 }
 
-/// How many there are.
+/// How many uses there are.
 const USE_COUNT: usize = Use::Lost as usize + 1;
 
 /// A zone of the pool.
@@ -72,7 +75,7 @@ pub(super) struct PoolZone {
     pub(super) used: Use,
     /// How much of it is written, summaries included.
     pub(super) pointer: Blocks,
-    /// Which of its lives this is; 0 if it holds no data.
+    /// The generation of its content; 0 if it holds no data.
     pub(super) generation: u64,
 }
 
@@ -89,7 +92,7 @@ impl PoolZone {
         Blocks::new(pointer / SPAN * STRETCH_LEN + in_stretch).min(self.len())
     }
 
-    /// How many data blocks a summary of the zone tells of.
+    /// How many of its data blocks have a summary.
     pub(super) fn summed(&self) -> Blocks {
         let is_whole = self.pointer == self.capacity;
         if is_whole { self.len() } else { Blocks::new(self.pointer.get() / SPAN * STRETCH_LEN) }
@@ -109,12 +112,12 @@ impl PoolZone {
         self.used == Use::Free || self.used == Use::Resettable && self.pointer.is_zero()
     }
 
-    /// Whether a summary lies, or will lie, at a block of the zone.
+    /// Whether a summary is, or will be, at a block of the zone.
     pub(super) fn is_summary(&self, offset: Blocks) -> bool {
         offset.get() % SPAN == STRETCH_LEN || offset + Blocks::new(1) == self.capacity
     }
 
-    /// Whether a data block is one of its own.
+    /// Whether a data block belongs to the zone.
     pub(super) fn holds(&self, at: Pba) -> bool {
         self.start.get() <= at.get() && self.index(at) < self.len().get()
     }
@@ -124,18 +127,18 @@ impl PoolZone {
         at.get() - self.start.get()
     }
 
-    /// The data block of that number.
+    /// The data block with that number.
     pub(super) fn pba(&self, index: u64) -> Pba {
         Pba::new(self.start.get() + index)
     }
 
-    /// Where a data block lies on the drive.
+    /// Where a data block is on the drive.
     pub(super) fn place(&self, at: Pba) -> Lba {
         let index = self.index(at);
         self.start + Blocks::new(index + index / STRETCH_LEN)
     }
 
-    /// Where the summary lies that tells of a data block.
+    /// Where the summary of a data block is.
     pub(super) fn summary_of(&self, at: Pba) -> Lba {
         let offset = self.index(at) / STRETCH_LEN * SPAN + STRETCH_LEN;
         self.start + Blocks::new(offset.min(self.capacity.get() - 1))
@@ -147,7 +150,7 @@ pub fn data_len(capacity: Blocks) -> Blocks {
     Blocks::new(capacity.get() - capacity.get().div_ceil(SPAN))
 }
 
-/// All of them, in order of their numbers.
+/// All zones of the pool, in the order of their numbers.
 #[derive(Debug)]
 pub(super) struct Pool {
     zones: Vec<PoolZone>,
@@ -156,8 +159,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The sequential zones of `disk` behind the first `first`; all count as free or as sealed, by
-    /// what is written.
+    /// The sequential zones of `disk` after the first `first` zones. Each counts as free or sealed,
+    /// depending on whether it was written.
     pub(super) fn new(disk: &dyn Disk, first: u32) -> Pool {
         let zones = disk.report_zones().into_iter().skip(first as usize);
         let zones = zones.filter(|info| info.kind == ZoneKind::SequentialRequired).map(|info| {
@@ -200,7 +203,7 @@ impl Pool {
         }
     }
 
-    /// P1: nothing else changes what a zone is used for.
+    /// P1: nothing else changes the use of a zone.
     fn set_at(&mut self, index: usize, used: Use) {
         let before = std::mem::replace(&mut self.zones[index].used, used);
         self.counts[before as usize] -= 1;
@@ -213,7 +216,7 @@ impl Pool {
         }
     }
 
-    /// Makes all zones of one use those of another.
+    /// Gives all zones of one use another use.
     pub(super) fn promote(&mut self, from: Use, to: Use) -> Vec<ZoneId> {
         if self.count(from) == 0 {
             return Vec::new();
@@ -224,13 +227,14 @@ impl Pool {
         found
     }
 
-    /// Nothing that matters is in a zone any more: it can be reset, if the drive has not given it up.
+    /// Marks a zone whose content is no longer needed. It can be reset, unless the drive has given
+    /// it up.
     pub(super) fn clear(&mut self, disk: &dyn Disk, zone: ZoneId) {
         let used = if is_given_up(disk, zone) { Use::Lost } else { Use::Resettable };
         self.set(zone, used);
     }
 
-    /// The same of all zones of one use; says which.
+    /// Clears all zones of one use, and returns them.
     pub(super) fn clear_all(&mut self, disk: &dyn Disk, from: Use) -> Vec<ZoneId> {
         let found = self.promote(from, Use::Resettable);
         found.iter().for_each(|&zone| self.clear(disk, zone));
@@ -241,12 +245,13 @@ impl Pool {
         self.counts[used as usize]
     }
 
-    /// How many can be taken at once.
+    /// How many zones can be taken at once.
     pub(super) fn free(&self) -> usize {
         self.count(Use::Free) + self.count(Use::Resettable)
     }
 
-    /// Resets zones until so many are blank, or none is left to be reset. They are taken in the same order without it.
+    /// Resets zones until `wanted` are blank or none is left to reset. It does not change the order
+    /// in which zones are taken.
     pub(super) fn blank(&mut self, disk: &dyn Disk, wanted: usize) -> Result<(), DiskError> {
         for index in 0..self.zones.len() {
             let slot = &self.zones[index];
@@ -263,7 +268,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a zone to write from its start, and resets it if it must be.
+    /// Takes a zone to write from its start, and resets it if needed.
     pub(super) fn take(&mut self, disk: &dyn Disk, used: Use) -> Result<Option<ZoneId>, DiskError> {
         loop {
             let free = || self.zones.iter().position(|slot| slot.used == Use::Free);
@@ -278,14 +283,15 @@ impl Pool {
         }
     }
 
-    /// One written in part first: it counts among the zones that a drive can have active.
+    /// The next zone to reset. Zones written in part come first: they count towards the drive's
+    /// limit of active zones.
     fn next_to_reset(&self, is_wanted: impl Fn(&PoolZone) -> bool) -> Option<usize> {
         let found = |slot: &PoolZone| slot.used == Use::Resettable && is_wanted(slot);
         let active = self.zones.iter().position(|slot| found(slot) && slot.is_active());
         active.or_else(|| self.zones.iter().position(found))
     }
 
-    /// Makes a zone blank, if it is not; false if the drive has given it up.
+    /// Makes a zone blank; returns false if the drive has given it up.
     fn reset(&mut self, disk: &dyn Disk, index: usize) -> Result<bool, DiskError> {
         let slot = self.zones[index];
         if !slot.is_blank() {
@@ -302,7 +308,7 @@ impl Pool {
         Ok(true)
     }
 
-    /// Ends a zone that is written in part, for the drive too.
+    /// Finishes a zone that is written in part, on the drive too.
     pub(super) fn finish(&mut self, disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
         if let Some(slot) = self.get_mut(zone).filter(|slot| !slot.is_full()) {
             finish_zone(disk, zone)?;
@@ -311,27 +317,27 @@ impl Pool {
         Ok(())
     }
 
-    /// What is left of a zone being written: where the next data block goes, and how many fit.
+    /// What is left of a zone being written: the next data block, and how many fit.
     pub(super) fn rest(&self, zone: ZoneId) -> (Pba, Blocks) {
         let Some(slot) = self.get(zone) else { return (Pba::new(0), Blocks::ZERO) };
         (slot.pba(slot.written().get()), slot.len() - slot.written())
     }
 
-    /// Notes that so much was written to a zone, summaries included.
+    /// Records that `len` more of a zone is written, summaries included.
     pub(super) fn advance(&mut self, zone: ZoneId, len: Blocks) {
         if let Some(slot) = self.get_mut(zone) {
             slot.pointer += len;
         }
     }
 
-    /// Says how far a zone is written of which the drive does not say it.
+    /// Sets how far a zone is written, where the drive does not report it.
     pub(super) fn set_pointer(&mut self, zone: ZoneId, pointer: Blocks) {
         if let Some(slot) = self.get_mut(zone) {
             slot.pointer = pointer;
         }
     }
 
-    /// Which zone holds a data block.
+    /// The zone that holds a data block.
     pub(super) fn zone_of(&self, at: Pba) -> Option<&PoolZone> {
         let behind = self.zones.partition_point(|slot| slot.start.get() <= at.get());
         let slot = &self.zones[behind.checked_sub(1)?];
@@ -361,8 +367,8 @@ fn use_counts(zones: &[PoolZone]) -> [usize; USE_COUNT] {
 mod tests {
     use super::*;
 
-    /// Every block of a zone is a summary or the place of one data block, whatever its capacity, and a
-    /// summary follows what it tells of.
+    /// Every block of a zone is a summary or the place of one data block, whatever the capacity,
+    /// and a summary follows the blocks that it describes.
     #[test]
     fn data_and_summaries_fill_a_zone() {
         for capacity in [1, 2, 28, 127, 128, 129, 130, 255, 256, 257, 600] {

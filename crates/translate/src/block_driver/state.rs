@@ -1,5 +1,5 @@
-//! What the driver holds, and what it does with it: admit, evict, journal, keep pace. All of it under one
-//! lock, but for what a read of the host asks of the drive. Cleaning is in `clean`, checkpoints are in `checkpoint`.
+//! The driver's state, and how it admits, evicts, journals and keeps pace. One lock covers all of
+//! it; only a host's read waits for the drive without the lock. Cleaning is in `clean`.
 
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::CheckpointWriter;
@@ -25,21 +25,23 @@ use imbrex_disk::{
 };
 use std::sync::Arc;
 
-/// How much the host writes before it goes to the journal, if nobody asks for it earlier.
+/// The host may write this many blocks before they are journaled, unless a flush comes earlier.
 const GROUP_LEN: Blocks = Blocks::new(256);
-/// Records that wait at most before they are journaled.
+/// At most this many records wait to be journaled.
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
-/// Of the write buffer and of the journal, what may be in use before work begins (the paper's 90 %).
+/// Work begins when more than this share of the write buffer or of the journal is in use (the
+/// paper's 90 %).
 const WATERMARK_PERMILLE: u64 = 900;
-/// So much may be written to the journal once more to free one of its zones: a sixth of the zone, and an eighth of
-/// the write buffer. What other shares measured is in decision 37.
+/// To free a journal zone, its active data may be journaled again if it is at most this share of
+/// the zone and of the write buffer: a sixth and an eighth. Decision 37 has measurements of other
+/// shares.
 const KEPT_ZONE_SHARE: u64 = 6;
 const KEPT_BUFFER_SHARE: u64 = 8;
-/// Zones that only cleaning, checkpoints and a full journal may take, besides those of a checkpoint and of
-/// one cleaning.
+/// Zones reserved for cleaning, checkpoints and a full journal (K5), in addition to those of one
+/// checkpoint and one cleaning.
 pub(super) const RESERVE_ZONE_COUNT: usize = 4;
-/// So many of them may be missing once the journal has been emptied: the next emptying takes one at most, and the host
-/// waits less where its own next zone brings them back.
+/// How many reserved zones may be missing after the journal has been emptied. The next emptying
+/// takes at most one, and the host waits less if its own next zone restores the reserve.
 const MISSING_ZONE_COUNT_MAX: usize = 2;
 const _: () = assert!(MISSING_ZONE_COUNT_MAX < RESERVE_ZONE_COUNT);
 
@@ -54,28 +56,28 @@ pub(super) struct DriverState {
     pub(super) buffer: Buffer,
     pub(super) regions: Regions,
     pub(super) copies: JournalIndex,
-    /// What is in the buffer and not yet in the journal.
+    /// Blocks in the buffer that are not yet in the journal.
     pub(super) pending: Regions,
-    /// What is not yet in the journal of what else happened.
+    /// Other events that are not yet in the journal.
     pub(super) records: Vec<Record>,
     pub(super) journal: JournalZones,
     pub(super) seq: u64,
-    /// Entries below that one, and what they tell of, are flushed; 0 before the first flush.
+    /// Entries below this number, and what they describe, are flushed; 0 before the first flush.
     flushed_seq: u64,
     pub(super) zones: DataZones,
-    /// What the host wrote and the drive lost, and no map leads to any more: until what is written there next is in
-    /// the journal.
+    /// Blocks that the host wrote and the drive lost. The map no longer leads to them. A block
+    /// leaves the set once its next write is in the journal.
     pub(super) lost: Regions,
     pub(super) evicting: Option<BlockRange>,
     pub(super) cleaning: Option<Cleaning>,
-    /// What cleaning owes the host's writes; see [`DriverState::clean_at_pace`].
+    /// How many blocks cleaning owes for the host's writes; see [`DriverState::clean_at_pace`].
     pub(super) debt: Debt,
     pub(super) writing: Option<CheckpointWriter>,
     pub(super) counters: DriverCounters,
-    /// What went from memory to data zones, in order, if the options ask for the list.
+    /// Ranges that went from memory to data zones, in order, if the options ask for the list.
     pub(super) evictions: Vec<BlockRange>,
     pub(super) is_poisoned: bool,
-    /// The journal is full and being emptied: nothing may be written to it meanwhile.
+    /// The journal is full and being emptied: no entry may be written meanwhile.
     is_emptying_journal: bool,
 }
 
@@ -120,7 +122,7 @@ impl DriverState {
         }
     }
 
-    // What the host asks for.
+    // Requests of the host.
 
     pub(super) fn write(&mut self, at: Lba, data: &[u8]) -> Result<(), DiskError> {
         let range = BlockRange::new(at, Blocks::holding(data.len() as u64));
@@ -142,7 +144,7 @@ impl DriverState {
         self.pace(range.len)
     }
 
-    /// Answers what is in memory, and says what has to be read for the rest.
+    /// Serves what is in memory, and returns the reads that the drive must do for the rest.
     pub(super) fn begin_read<'a>(
         &mut self,
         requests: &'a mut [ReadRequest<'_>],
@@ -151,14 +153,14 @@ impl DriverState {
         self.zones.summaries.cut(&self.zones.pool, parts)
     }
 
-    /// K8: what came of a read; none if a zone that it read was begun anew meanwhile.
+    /// K8: the outcome of a read; `None` if a zone that it read from was begun anew meanwhile.
     pub(super) fn end_read(&mut self, fetched: Fetched) -> Option<Result<(), DiskError>> {
         let (outcome, is_wrong) = self.zones.end_read(fetched)?;
         self.counters.wrong_blocks += u64::from(is_wrong);
         Some(outcome)
     }
 
-    /// Where the newest content of the host's blocks is.
+    /// Where the newest content of each block is.
     pub(super) fn newest(&self) -> NewestContent<'_> {
         let DriverState { buffer, regions, lost, map, .. } = self;
         NewestContent { buffer, regions, lost, map }
@@ -187,7 +189,8 @@ impl DriverState {
     pub(super) fn flush_drive(&mut self) -> Result<(), DiskError> {
         self.disk.flush()?;
         self.flushed_seq = self.seq;
-        // Where the journal is being emptied a commit holds records that are neither here nor there.
+        // While the journal is being emptied, a commit holds records that are neither here nor in
+        // the journal.
         if self.records.is_empty() && !self.is_emptying_journal {
             self.zones.clear_all(Use::Recorded);
         }
@@ -196,7 +199,7 @@ impl DriverState {
 
     // The write buffer.
 
-    /// The buffer does not hold `range` any more.
+    /// Drops `range` from the buffer and its indices.
     fn forget(&mut self, range: BlockRange) {
         self.buffer.remove(range);
         self.regions.remove(range);
@@ -217,7 +220,7 @@ impl DriverState {
         self.evict(&[BlockRange::new(victim.start, len)])
     }
 
-    /// Evicts regions, which are written one behind the other.
+    /// Evicts regions, written one after the other.
     fn evict(&mut self, regions: &[BlockRange]) -> Result<u64, DiskError> {
         let mut data = Vec::new();
         for &region in regions {
@@ -230,8 +233,9 @@ impl DriverState {
         Ok(count)
     }
 
-    /// Writes `data`, the content of `ranges` one behind the other, where a stream is, and maps them to it.
-    /// False if what cleaning has read may not be the newest any more: then the rest stays where it is.
+    /// Writes `data`, the contents of `ranges` in order, to the zone of a stream, and maps the
+    /// ranges to it. Returns false if the data that cleaning has read may be out of date: the rest
+    /// then stays where it is.
     pub(super) fn append(
         &mut self,
         stream: Stream,
@@ -245,7 +249,7 @@ impl DriverState {
             let checkpoints = self.counters.checkpoints;
             let (zone, at, room) = self.place(stream)?;
             if stream == Stream::Cleaning && checkpoints != self.counters.checkpoints {
-                // There was no zone to be had before the journal was emptied: that evicts, and may clean.
+                // No zone was free before the journal was emptied. Emptying evicts and may clean.
                 return Ok(false);
             }
             let (now, behind) = rest.split_at(rest.len().min(room.bytes() as usize));
@@ -281,9 +285,9 @@ impl DriverState {
         Ok(true)
     }
 
-    /// `range` lies in a data zone now, by the host's writes or by cleaning.
+    /// Records that `range` is now at `at` in a data zone, written by the host or by cleaning.
     fn put(&mut self, stream: Stream, range: BlockRange, at: Pba) -> Result<(), DiskError> {
-        // The buffer has it until the map does.
+        // The buffer keeps the blocks until the map has them.
         let displaced = self.map.set(range, at).map_err(|error| broken(&error))?;
         let record = match stream {
             Stream::Host => {
@@ -315,8 +319,8 @@ impl DriverState {
         }
     }
 
-    /// Ends a zone that is full. The flush is what keeps a power cut from leaving many zones written in
-    /// part: a drive may have only so many.
+    /// Seals a zone that is full. The flush bounds the number of zones that a power cut leaves
+    /// written in part: a drive allows only so many.
     fn seal_if_full(&mut self, zone: ZoneId) -> Result<(), DiskError> {
         if self.zones.pool.get(zone).is_some_and(PoolZone::is_full) {
             let is_empty = self.map.valid(zone).is_zero();
@@ -338,7 +342,7 @@ impl DriverState {
             {
                 return Ok(shared);
             }
-            // Making room may have opened one, to empty the journal.
+            // Making room may have emptied the journal, and that may have opened a zone.
             if self.zones.open[stream as usize].is_none() {
                 let zone = self.take_zone(Use::Open)?;
                 self.debt.taken_zones += usize::from(stream == Stream::Cleaning);
@@ -352,13 +356,15 @@ impl DriverState {
         Ok((zone, at, room))
     }
 
-    /// Zones that the host does not get. A cleaning under way has some of its own already.
+    /// How many zones the host does not get. A cleaning that is running has taken some of them
+    /// already.
     pub(super) fn reserve(&self) -> usize {
         let taken = self.debt.taken_zones.min(self.options.cleaning.chosen_count());
         self.reserve_between_cleanings() - taken
     }
 
-    /// The same where no cleaning is under way. A checkpoint under way has some of its own already, too.
+    /// The reserve while no cleaning is running. A checkpoint that is being written has taken some
+    /// of it already.
     pub(super) fn reserve_between_cleanings(&self) -> usize {
         let taken = self.writing.as_ref().map_or(0, CheckpointWriter::taken_zone_count);
         let checkpoint = self.checkpoint_zone_count().saturating_sub(taken);
@@ -373,8 +379,8 @@ impl DriverState {
         self.zones.take(used)?.ok_or_else(none)
     }
 
-    /// Sees to it that more zones are free than the reserve, or that the host has one, or a part of one: that is
-    /// returned as [`Self::place`] would.
+    /// Makes more zones free than the reserve, or gives the host a zone that cleaning was writing.
+    /// If the host gets only a part of such a zone, that part is returned as [`Self::place`] would.
     fn make_room(&mut self) -> Result<Option<(ZoneId, Pba, Blocks)>, DiskError> {
         loop {
             self.zones.pool.blank(&*self.disk, self.reserve())?;
@@ -398,7 +404,7 @@ impl DriverState {
         }
     }
 
-    /// Makes zones resettable in which nothing is valid: a record, and a flush.
+    /// Makes zones without valid data resettable: a record, and a flush.
     pub(super) fn reclaim(&mut self) -> Result<(), DiskError> {
         for zone in self.zones.pool.promote(Use::Emptied, Use::Recorded) {
             self.records.push(Record::Emptied { zone });
@@ -408,8 +414,8 @@ impl DriverState {
 
     // The journal.
 
-    /// What zones of the journal held that are offline now is in memory only, and has to be journaled once more. True
-    /// if there is any.
+    /// Marks journal zones that have gone offline. Active data that they held is now in memory only
+    /// and must be journaled again. Returns whether there is any.
     fn leave_offline_zones(&mut self) -> bool {
         let zones = self.journal.leave_offline(&*self.disk);
         let lost: Vec<BlockRange> =
@@ -420,25 +426,28 @@ impl DriverState {
         !lost.is_empty()
     }
 
-    /// Sees to it that a checkpoint, which says that nothing is needed of offline zones, says what is true.
+    /// A checkpoint says that nothing is needed of offline zones. Makes that true before one
+    /// begins.
     fn save_copies(&mut self) -> Result<(), DiskError> {
         if self.leave_offline_zones() { self.commit() } else { Ok(()) }
     }
 
-    /// Writes to the journal what is not yet there. Not durable before the drive's flush.
+    /// Writes to the journal what is not there yet. It is durable after the drive's next flush.
     pub(super) fn commit(&mut self) -> Result<(), DiskError> {
         if self.is_emptying_journal {
-            // The checkpoint that ends it says all that happened, and what is pending waits for the room.
+            // The checkpoint that ends the emptying covers every event, and pending blocks wait for
+            // the room.
             return Ok(());
         }
-        // An entry is no more than half of a short zone, and of that both copies of its header are half.
+        // An entry takes at most half of a short zone, and both copies of its header take half of
+        // that.
         let quarter = self.journal.zone_len().get() / 4;
         let record_count_max = format::record_count(Blocks::new(quarter / 2)).min(RECORD_COUNT_MAX);
-        // S2: before the records of what they are the checksums of.
+        // S2: checksums precede the records of their blocks.
         let unjournaled = self.zones.summaries.take_unjournaled(&self.zones.pool);
         drop(self.records.splice(0..0, unjournaled));
         loop {
-            // One that was open and is full may have been left unnoticed.
+            // A zone that was open and is now full may have gone offline without notice.
             self.leave_offline_zones();
             let count = self.records.len().min(record_count_max / 2);
             let records: Vec<Record> = self.records.drain(..count).collect();
@@ -471,7 +480,7 @@ impl DriverState {
         }
     }
 
-    /// Writes an entry: records, and `data`, the content of `ranges` one behind the other.
+    /// Writes an entry: records, and `data`, the contents of `ranges` in order.
     fn write_entry(
         &mut self,
         mut records: Vec<Record>,
@@ -506,20 +515,21 @@ impl DriverState {
         for &range in ranges {
             self.copies.record(range, at).map_err(|error| broken(&error))?;
             self.pending.remove(range);
-            // Not before: a checkpoint in between would speak of neither.
+            // Only now: a checkpoint in between would name the block neither as lost nor as copied.
             self.lost.remove(range);
             at += range.len;
         }
         Ok(())
     }
 
-    /// Goes on in a free journal zone. If there is none, one is emptied first, and a checkpoint holds
-    /// what has happened: then false says that there may be nothing left to write.
+    /// Continues in a free journal zone. If there is none, empties one and writes a checkpoint of
+    /// all events. Then returns false, because there may be nothing left to write.
     fn begin_journal_zone(&mut self) -> Result<bool, DiskError> {
         let has_free = self.journal.count(JournalUse::Free) > 0;
         let has_sealed = self.journal.count(JournalUse::Sealed) > 0;
         if (has_free || !has_sealed) && format::ENTRY_LEN_MIN <= self.journal.room() {
-            // It says that the zone ends here: what is missing behind another entry is damage.
+            // An empty entry marks the end of the zone: after any other entry, a missing entry is
+            // damage.
             self.write_entry(Vec::new(), &[], &[])?;
         }
         if has_free && self.journal.begin_zone(&*self.disk)? {
@@ -540,14 +550,16 @@ impl DriverState {
             }
         }
         loop {
-            // A zone that is cleared now may be opened before the next entry, and needs a generation of its own.
+            // A zone that is cleared now may be opened before the next entry, and needs a
+            // generation of its own.
             self.seq += 1;
             self.checkpoint_now()?;
-            // The checkpoint says all that they would, and that the zones are empty.
+            // The checkpoint says everything that the records would, and that the zones are empty.
             self.records.clear();
             self.zones.clear_all(Use::Emptied);
             self.zones.clear_all(Use::Recorded);
-            // One commit may turn a short journal many times, and no write of the host makes room in between (K5).
+            // One commit may begin many zones of a short journal, and no write of the host makes
+            // room in between (K5).
             let is_enough = self.reserve() - MISSING_ZONE_COUNT_MAX <= self.zones.pool.free();
             if is_enough || !self.clean_one()? {
                 break;
@@ -561,8 +573,8 @@ impl DriverState {
         self.copies.least_active(self.journal.sealed().map(|zone| zone.zone))
     }
 
-    /// Makes some of what a journal zone is kept for needless there: it is written to the journal once more if it is
-    /// little, or else evicted.
+    /// Takes some active data off a journal zone: journals it again if the zone has little of it,
+    /// and evicts it otherwise.
     fn recycle_step(&mut self, zone: ZoneId) -> Result<u64, DiskError> {
         let mut wanted = Vec::new();
         let mut total = 0;
@@ -582,7 +594,7 @@ impl DriverState {
             return Ok(total);
         }
         let regions = self.regions.covering(wanted);
-        // A long region goes piece by piece, so that no step is long.
+        // A long region is evicted piece by piece, so that no step is long.
         let pieces = regions.into_iter().flat_map(|region| {
             let starts = (0..region.len.get()).step_by(STEP_LEN as usize);
             starts.map(move |from| {
@@ -602,8 +614,9 @@ impl DriverState {
         self.evict(&batch)
     }
 
-    /// Whether what a journal zone is kept for stays in the buffer: short regions that the order of eviction would
-    /// keep, not so many of them that the journal is written for their sake. The paper evicts.
+    /// Whether the active data of a journal zone stays in the buffer. It does if the order of
+    /// eviction would keep these short regions, and if journaling them again costs little. The
+    /// paper evicts.
     fn keeps(&self, zone: ZoneId) -> bool {
         let active = self.copies.active(zone).get();
         self.options.eviction == EvictionOrder::LongestAndOldest
@@ -622,7 +635,7 @@ impl DriverState {
             copies.iter().flat_map(|run| (0..run.range.len.get()).map(|n| run.at + Blocks::new(n)));
         let living = self.zones.pool.iter().filter(|slot| slot.generation != 0);
         let living = living.map(|slot| (slot.zone, slot.generation));
-        // Nothing but copies is needed of a zone that is not open, and they are in memory.
+        // Only copies can be needed of a zone that is not open, and they are in memory.
         let is_gone = |zone: &&JournalZone| {
             let state = self.disk.zone(zone.zone).map(|info| info.state);
             let is_given_up = matches!(state, Some(ZoneState::Offline | ZoneState::ReadOnly));
@@ -643,7 +656,7 @@ impl DriverState {
         let (id, number) = (self.superblock.id, self.superblock.number + 1);
         let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
         let mut writing = CheckpointWriter::new(id, number, &checkpoint, node_count, nodes);
-        // A zone that becomes idle later is not among them: this checkpoint speaks of its data.
+        // A zone that becomes idle later stays: this checkpoint refers to its data.
         let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
         writing.idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
         let abandoned = self.zones.pool.iter().filter(|slot| slot.used == Use::Abandoned);
@@ -652,7 +665,7 @@ impl DriverState {
         self.writing = Some(writing);
     }
 
-    /// Writes a piece of the checkpoint under way; says how many blocks.
+    /// Writes a piece of the checkpoint that is being written; returns its length in blocks.
     pub(super) fn checkpoint_step(&mut self) -> Result<u64, DiskError> {
         let Some(writing) = &mut self.writing else { return Ok(0) };
         let count = writing.step(self.superblock.id, &mut self.zones)?;
@@ -663,7 +676,8 @@ impl DriverState {
         Ok(count)
     }
 
-    /// How many zones both copies of the next checkpoint may take: it may be half as long again as the last.
+    /// How many zones both copies of the next checkpoint may take: it may be half as long again as
+    /// the last.
     pub(super) fn checkpoint_zone_count(&self) -> usize {
         let len_bytes = self.superblock.checkpoint.len_bytes;
         let len = checkpoint_len(len_bytes + len_bytes / 2).get();
@@ -677,8 +691,9 @@ impl DriverState {
     }
 
     fn end_checkpoint(&mut self, writing: CheckpointWriter) -> Result<(), DiskError> {
-        // What it points to must be durable before it is. No zone becomes resettable by that: the superblock may need
-        // one, and what the one before names is not to be touched yet (K7).
+        // Everything that the superblock points to must be durable before it. The flush makes no
+        // zone resettable: writing the superblock may need a free zone, and structures that the
+        // previous superblock names must not change yet (K7).
         self.disk.flush()?;
         let before = std::mem::replace(&mut self.superblock.checkpoint, writing.stored);
         self.superblock.number += 1;
@@ -697,7 +712,7 @@ impl DriverState {
     }
 
     pub(super) fn checkpoint_now(&mut self) -> Result<(), DiskError> {
-        // One under way is older than what happened since.
+        // A checkpoint that is already being written is older than the latest events.
         while self.writing.is_some() {
             self.checkpoint_step()?;
         }
@@ -708,9 +723,9 @@ impl DriverState {
         Ok(())
     }
 
-    // The pace.
+    // Pace.
 
-    /// Does as much work as `written` blocks ask for.
+    /// Does the amount of work that `written` blocks of the host ask for.
     fn pace(&mut self, written: Blocks) -> Result<(), DiskError> {
         let mut budget = (3 * written.get()).max(64);
         while budget > 0 {
@@ -723,7 +738,7 @@ impl DriverState {
         self.clean_at_pace(written)
     }
 
-    /// A step of what is due; says how many blocks it moved, 0 if nothing is due.
+    /// One step of due work; returns the number of blocks moved, 0 if nothing is due.
     pub(super) fn work_step(&mut self) -> Result<u64, DiskError> {
         match self.memory_step()? {
             0 => self.room_step(),
@@ -731,7 +746,7 @@ impl DriverState {
         }
     }
 
-    /// A step of what the write buffer and the journal ask for.
+    /// One step of due work for the write buffer and the journal.
     fn memory_step(&mut self) -> Result<u64, DiskError> {
         if self.writing.is_some() {
             return self.checkpoint_step();

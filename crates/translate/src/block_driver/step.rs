@@ -3,8 +3,9 @@
 /// How much is read at a time.
 pub(super) const READ_LEN: u64 = 1024;
 
-/// What one step of work moves at most: 4 MiB, some 30 ms of a disk. Cleaning that a write pays for takes longer ones.
+/// The most that one step of work moves: 4 MiB, some 30 ms of a disk. Cleaning for a long write
+/// takes longer steps.
 pub(super) const STEP_LEN: u64 = 1024;
-/// What cleaning reads and then writes at a time: on a disk the way from one to the other takes as long as
-/// some MiB.
+/// The most that cleaning reads before it writes: on a disk, moving between the two places takes as
+/// long as transferring some MiB.
 pub(super) const CLEAN_STEP_LEN_MAX: u64 = 4 * STEP_LEN;

@@ -1,15 +1,16 @@
-//! Superblocks: which checkpoint counts. Each is written to zone 0 and to zone 1.
+//! Superblocks say which checkpoint counts. Each one is written to zone 0 and to zone 1.
 //!
 //! ```text
 //!     zone 0   | 1 | 2 | 3 | ...  | 90 | 91 |
 //!     zone 1   | 1 | 2 | 3 | ...  | 90 |       a power cut: 91 counts, and 90 still would
 //! ```
 //!
-//! A zone that is nearly full begins anew. While it is blank the other has the newest superblock twice; for that
-//! the last blocks of each are kept.
+//! A zone that is nearly full begins anew. While it is blank, the other zone has the newest
+//! superblock twice; the last blocks of each zone are kept free for that.
 //!
-//! Where the drive has given up one of the two, the other goes on alone. A conventional one is written round and round:
-//! the block behind its end is its first. A sequential one has a stand-in while it is blank:
+//! Where the drive has given up one of the two zones, the other continues alone. A conventional
+//! zone is used as a ring: the block after its last one is its first. A sequential zone has a
+//! stand-in while it is blank:
 //!
 //! ```text
 //!     zone 0   offline, or read-only with an old superblock
@@ -17,12 +18,13 @@
 //!     zone 57  | 1024 | 1024 |                        any free zone: written to its second block and no further
 //! ```
 //!
-//! Opening looks for stand-ins by the pointers of zones, and only where zone 0 or 1 is given up: of all superblocks
-//! the one with the highest number counts. What lies at the start of a data zone is the host's, and may be a superblock
-//! of another device or a forged one: a stand-in has the id that the other zone has, which no host knows, and while that
-//! zone is blank a checkpoint to tell of.
+//! Opening looks for stand-ins only where zone 0 or 1 is given up, by the write pointers of zones.
+//! Of all superblocks, the one with the highest number counts. The start of a data zone holds the
+//! host's data, which may be a superblock of another device or a forged one. A stand-in therefore
+//! has the id of the other zone's superblocks, which no host knows; while that zone is blank, it
+//! must name a checkpoint that exists.
 //!
-//! Not here: what a superblock tells of (`checkpoint`), its bytes (`format`).
+//! Not here: the structures that a superblock names (`checkpoint`), its bytes (`format`).
 
 use super::data_zones::DataZones;
 use super::error::{DriverError, during, no_room};
@@ -36,29 +38,32 @@ use imbrex_disk::{
 };
 use std::sync::Arc;
 
-/// The blocks of a zone that take superblocks.
+/// How many blocks of a zone take superblocks.
 pub(super) const SUPERBLOCK_COUNT: u64 = 1024;
-/// Of those, the ones kept for when the other zone begins anew: two each time, and more after power cuts.
+/// How many of those blocks are kept free for when the other zone begins anew: two each time, and
+/// more after power cuts.
 const KEPT_COUNT: u64 = 8;
-/// How often a stand-in has the superblock; that and nothing else tells it from other zones.
+/// How many superblocks a stand-in has. Its write pointer after them is all that distinguishes it
+/// from other zones.
 const STAND_IN_LEN: Blocks = Blocks::new(2);
 
-/// The zones of superblocks, to write to.
+/// Where to write the next superblock.
 #[derive(Debug)]
 pub(super) struct SuperblockZones {
-    /// Where the next superblock goes in each; none where the drive has given it up.
+    /// The next slot of each zone; `None` where the drive has given the zone up.
     pub(super) slots: [Option<u64>; 2],
-    /// Zones in which something that is no superblock lies behind the newest: the power may have gone while it was written.
+    /// Zones in which the newest superblock is followed by something else: the power may have gone
+    /// while that was written.
     pub(super) are_broken: [bool; 2],
 }
 
-/// What lies where a superblock may.
+/// The content of one slot for a superblock.
 #[derive(PartialEq, Eq)]
 enum Slot {
     Superblock(Box<Superblock>),
     Version(u32),
     Blank,
-    /// Something was written there, and it is none.
+    /// Something was written there, but no superblock.
     Other,
 }
 
@@ -75,24 +80,24 @@ impl Slot {
     }
 }
 
-/// A zone of superblocks: what is in its slots, as far as they are written.
+/// A zone of superblocks: the contents of its slots, up to where it is written.
 #[derive(PartialEq, Eq)]
 struct SuperblockZone {
     slots: Vec<Slot>,
     is_sequential: bool,
-    /// Never written again: what it has may be long out of date.
+    /// Never written again: its superblocks may be long out of date.
     is_read_only: bool,
 }
 
 impl SuperblockZone {
-    /// The last slot that has the newest superblock of this zone.
+    /// The last slot with the newest superblock of this zone.
     fn newest_slot(&self) -> Option<usize> {
         let numbered = self.slots.iter().enumerate();
         let numbered = numbered.filter_map(|(slot, found)| Some((found.number()?, slot)));
         numbered.max().map(|(_, slot)| slot)
     }
 
-    /// Where the next superblock would be written.
+    /// The slot for the next superblock.
     fn next(&self) -> u64 {
         if self.is_sequential {
             return self.slots.len() as u64;
@@ -100,10 +105,11 @@ impl SuperblockZone {
         self.newest_slot().map_or(0, |slot| slot as u64 + 1)
     }
 
-    /// Whether a block behind the newest superblock of this zone was written and is none: it was a newer one.
+    /// Whether the block after the newest superblock of this zone was written and is no superblock:
+    /// it was a newer one.
     fn has_damaged(&self) -> bool {
         let behind = self.newest_slot().map_or(0, |slot| slot + 1);
-        // A zone without a pointer is written round and round.
+        // A zone without a write pointer is used as a ring.
         let may_begin = self.slots.len() <= behind + KEPT_COUNT as usize;
         let around = if self.is_sequential || !may_begin { None } else { self.slots.first() };
         [self.slots.get(behind), around].contains(&Some(&Slot::Other))
@@ -114,11 +120,11 @@ impl SuperblockZone {
 pub(super) struct Newest {
     pub(super) superblock: Superblock,
     pub(super) zones: SuperblockZones,
-    /// A zone that may be written does not have it.
+    /// A zone that can be written does not have it.
     pub(super) is_alone: bool,
-    /// Where it lies besides: to be kept until it is in zone 0 or 1.
+    /// The stand-in that also has it, to be kept until zone 0 or 1 has it.
     pub(super) stand_in: Option<ZoneId>,
-    /// Zones in which it, or one before it, is damaged.
+    /// In how many zones it, or a superblock before it, is damaged.
     pub(super) damaged_count: u64,
 }
 
@@ -151,7 +157,7 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
         zone.newest_slot().is_some_and(|slot| zone.slots[slot].number() == Some(newest.number))
     };
     let living = || zones.iter().flatten().filter(|zone| !zone.is_read_only);
-    // A newer one counted if it was written to all that there are.
+    // A newer one counted if it was written to every zone that can be written.
     let is_followed = |zone: &SuperblockZone| has_newest(zone) && zone.has_damaged();
     if living().next().is_some() && living().all(is_followed) {
         let detail = format!("what follows number {} is none", newest.number);
@@ -174,7 +180,7 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     })
 }
 
-/// Superblocks in a read-only zone of another device, which was there before: formatting cannot clear them.
+/// Drops superblocks of an earlier device from a read-only zone, which formatting cannot clear.
 fn forget_foreign(zones: &mut [Option<SuperblockZone>; 2], stand_ins: &[(ZoneId, Superblock)]) {
     let living = zones.iter().flatten().filter(|zone| !zone.is_read_only);
     let living = living.flat_map(|zone| &zone.slots).filter_map(Slot::superblock);
@@ -191,7 +197,7 @@ fn forget_foreign(zones: &mut [Option<SuperblockZone>; 2], stand_ins: &[(ZoneId,
     }
 }
 
-/// Whether a superblock, of this version or another, is in a slot that can be read, or in a stand-in.
+/// Whether a readable slot or a stand-in holds a superblock, of this version or another.
 pub(super) fn are_on(disk: &dyn Disk) -> bool {
     let zones = [0, 1].map(|zone| read_zone(disk, zone).ok().flatten());
     let mut slots = zones.iter().flatten().flat_map(|zone| &zone.slots);
@@ -199,7 +205,8 @@ pub(super) fn are_on(disk: &dyn Disk) -> bool {
         || read_stand_ins(disk, &zones).is_ok_and(|found| !found.is_empty())
 }
 
-/// Superblocks that stand in for a zone while it begins anew: only where the other zone is given up.
+/// Superblocks that stand in for a zone while it begins anew. They exist only where the other zone
+/// is given up.
 fn read_stand_ins(
     disk: &dyn Disk,
     zones: &[Option<SuperblockZone>; 2],
@@ -239,7 +246,8 @@ fn read_stand_ins(
     Ok(found)
 }
 
-/// Whether a superblock's checkpoint lies where it says, as far as the first block of either copy tells.
+/// Whether a superblock's checkpoint begins where the superblock says, judged by the first block of
+/// either copy.
 fn has_checkpoint(disk: &dyn Disk, superblock: &Superblock) -> Result<bool, DriverError> {
     let Stored { copies, number, .. } = &superblock.checkpoint;
     for zone in copies.iter().filter_map(|zones| zones.first()) {
@@ -259,7 +267,7 @@ fn has_checkpoint(disk: &dyn Disk, superblock: &Superblock) -> Result<bool, Driv
     Ok(false)
 }
 
-/// Reads what is in a zone of superblocks; none if the drive has given it up.
+/// Reads a zone of superblocks; `None` if the drive has given it up.
 fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<SuperblockZone>, DriverError> {
     // One that is offline leaves the other.
     let info = disk.zone(ZoneId(zone)).filter(|info| info.state != ZoneState::Offline);
@@ -300,9 +308,8 @@ fn read_zone(disk: &dyn Disk, zone: u32) -> Result<Option<SuperblockZone>, Drive
 }
 
 impl SuperblockZones {
-    /// Writes the superblock to both zones, one after the other: at any moment there are two copies of it, or of
-    /// the one before it.
-    /// Returns how many blocks were written.
+    /// Writes the superblock to both zones, one after the other. At any moment there are two copies
+    /// of it, or two of the previous one. Returns how many blocks were written.
     pub(super) fn write(
         &mut self,
         superblock: &Superblock,
@@ -310,8 +317,8 @@ impl SuperblockZones {
     ) -> Result<u64, DiskError> {
         let bytes = superblock.encode();
         let mut count = 0;
-        // The one with more room goes first; before that one in which the power cut the last that was written, so that
-        // power cuts never leave such a one in both.
+        // The zone with more room is written first. A zone in which a power cut tore the last
+        // superblock precedes it, so that power cuts never leave a torn superblock in both.
         let mut order = [0, 1];
         let are_broken = std::mem::take(&mut self.are_broken);
         order.sort_by_key(|&index| (!are_broken[index], self.slots[index].unwrap_or(u64::MAX)));
@@ -322,7 +329,8 @@ impl SuperblockZones {
             for _ in 0..copy_count {
                 count += self.write_to_zone(zones, index, is_to_begin, &bytes[..])?;
             }
-            // No zone becomes resettable by that: what the one before names is not to be touched yet (K7).
+            // The flush makes no zone resettable: structures that the previous superblock names
+            // must not change yet (K7).
             zones.disk.flush()?;
         }
         if self.slots == [None; 2] {
@@ -336,13 +344,14 @@ impl SuperblockZones {
         SUPERBLOCK_COUNT.min(capacity.unwrap_or_default().get())
     }
 
-    /// Whether so little is left of a zone that the next superblock begins it anew.
+    /// Whether the next superblock begins the zone anew, because little of it is left.
     pub(super) fn begins_anew(&self, disk: &dyn Disk, index: usize) -> bool {
         self.slots[index]
             .is_some_and(|next| SuperblockZones::slot_count(disk, index) <= next + KEPT_COUNT)
     }
 
-    /// Writes a superblock to the next slot of a zone, or to the first one if the zone is full or is to begin anew.
+    /// Writes a superblock to the next slot of a zone, or to the first slot if the zone is full or
+    /// is to begin anew.
     fn write_to_zone(
         &mut self,
         zones: &mut DataZones,
@@ -365,7 +374,7 @@ impl SuperblockZones {
                 return Err(no_room(what.to_owned()));
             }
         }
-        // A conventional zone has the one before behind its end.
+        // A conventional zone keeps the previous superblock in its last slot.
         let begins = is_full || is_to_begin && !is_last;
         let slot = if begins { 0 } else { next };
         let reset = if begins { reset_superblocks(&*disk, zone) } else { Ok(()) };
@@ -383,8 +392,8 @@ impl SuperblockZones {
         }
     }
 
-    /// Begins the last zone of superblocks anew with `bytes`, which another zone has until this one has them. Returns
-    /// how many blocks were written; none if no zone is free for that.
+    /// Begins the last zone of superblocks anew with `bytes`, while another zone stands in for it.
+    /// Returns how many blocks were written, or `None` if no zone is free to stand in.
     fn begin_alone(
         &mut self,
         zones: &mut DataZones,

@@ -1,4 +1,5 @@
-//! The zones of the drive below: which are for what, and which the drive has given up.
+//! The zones of the drive below: their parts in the layout, and whether the drive has given them
+//! up.
 //!
 //! ```text
 //!     | superblocks | journal | pool ................................. |
@@ -26,7 +27,7 @@ pub(super) fn spec(superblock: &Superblock) -> MapSpec {
     }
 }
 
-/// Whether the drive writes a zone no more.
+/// Whether the drive no longer lets a zone be written.
 pub(super) fn is_given_up(disk: &dyn Disk, zone: ZoneId) -> bool {
     let found = disk.zone(zone).map(|info| info.state);
     matches!(found, Some(ZoneState::Offline | ZoneState::ReadOnly))
@@ -41,7 +42,7 @@ pub(super) fn journal_zones(disk: &dyn Disk, count: u32) -> Vec<(ZoneId, BlockRa
     sequential.map(range).take(count as usize).collect()
 }
 
-/// Finishes a zone; one that the drive has given up takes no more as it is.
+/// Finishes a zone. A zone that the drive has given up takes no writes anyway.
 pub(super) fn finish_zone(disk: &dyn Disk, zone: ZoneId) -> Result<(), DiskError> {
     match disk.manage_zone(zone, ZoneAction::Finish) {
         Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. }) => Ok(()),
