@@ -1,6 +1,6 @@
 //! Why a benchmark could not be run.
 
-use imbrex::LayoutError;
+use imbrex::stack::LayoutError;
 use imbrex_disk::DiskError;
 use imbrex_engine::EngineError;
 use imbrex_files::FilesError;

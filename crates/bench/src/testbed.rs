@@ -15,7 +15,7 @@ use crate::host;
 use crate::options::{BenchOptions, CompressionType, Mode, TestbedOptions};
 use crate::profile_choice::layout_for;
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
-use imbrex::{Layout, LayoutError, Stack, mount};
+use imbrex::stack::{Layout, LayoutError, Stack, mount};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
 use imbrex_disk::Counters;
 use imbrex_engine::{CompactionLine, Compression, Db, Keyspace, Metrics, Options};

@@ -7,7 +7,7 @@ use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_name
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{give, handle, put, structure, take, text};
-use imbrex::{FoundDrive, Layout, mount};
+use imbrex::stack::{FoundDrive, Layout, mount};
 use imbrex_clockwork::{Prng, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::OpenOptions;

@@ -16,7 +16,7 @@
 
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
-use imbrex::{FoundDrive, Layout, LayoutError};
+use imbrex::stack::{FoundDrive, Layout, LayoutError};
 use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
 use imbrex_disk_sim::OpenOptions;
 use parking_lot::{Condvar, Mutex};

@@ -7,7 +7,7 @@ use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_name
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{copy_out, give, handle, need_out, take, text};
-use imbrex::{Drives, LayoutError, Stack, mount};
+use imbrex::stack::{Drives, LayoutError, Stack, mount};
 use imbrex_disk_sim::OpenOptions;
 use imbrex_engine::{Db, EngineError};
 use imbrex_files::FilesError;

@@ -2,7 +2,7 @@
 //! formats a drive that is not blank only on request.
 
 use crate::byte_size::grouped;
-use imbrex::looked_at;
+use imbrex::stack::looked_at;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneInfo, ZoneState};
 
 const PIECE: Blocks = Blocks::holding(1 << 20);

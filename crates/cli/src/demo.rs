@@ -12,7 +12,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::key;
 use crate::target::Target;
 use crate::zones::{svg, text};
-use imbrex::{FoundDrive, Layout, Recipe, Stack, mount};
+use imbrex::stack::{FoundDrive, Layout, Recipe, Stack, mount};
 use imbrex_bench::ByteCount;
 use imbrex_bench::profile_choice::DriveShape;
 use imbrex_clockwork::{Prng, Runtime};

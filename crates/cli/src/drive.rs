@@ -13,7 +13,7 @@ use crate::store::{DriveArgs, holds_block_device, other_content};
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex::{Drives, FoundDrive, Layout, LayoutError, Mounted};
+use imbrex::stack::{Drives, FoundDrive, Layout, LayoutError, Mounted};
 use imbrex_bench::profile_choice::{DriveShape, flash_profile, read_profile};
 use imbrex_bench::{BenchError, ByteCount};
 use imbrex_clockwork::{Runtime, entropy_u64};

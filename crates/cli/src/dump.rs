@@ -6,7 +6,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, Table};
 use crate::store::DriveArgs;
-use imbrex::FoundDrive;
+use imbrex::stack::FoundDrive;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_engine::{DumpSink, EngineError, dump_log, dump_records, dump_table};

@@ -1,6 +1,6 @@
 //! The failure of a command: one line on standard error, and an exit code.
 
-use imbrex::LayoutError;
+use imbrex::stack::LayoutError;
 use imbrex_disk::DiskError;
 use imbrex_disk_sim::{ImageError, ProfileError};
 use imbrex_engine::EngineError;

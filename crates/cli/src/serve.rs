@@ -16,7 +16,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
 use crate::store::{DriveArgs, PowerCut, holds_block_device};
-use imbrex::{FoundDrive, LayoutError};
+use imbrex::stack::{FoundDrive, LayoutError};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace_recorder::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};

@@ -3,7 +3,7 @@
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit, causes};
 use crate::output::note;
-use imbrex::{Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
+use imbrex::stack::{Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk};

@@ -9,14 +9,14 @@ use crate::iter::InternalIter;
 use crate::key::{Kind, Seq};
 use crate::keyspace::KeyspaceState;
 use crate::options::{KeyspaceOptions, ReadOptions, WriteOptions};
-use crate::read::{Entries, Iter, IterBounds, IterSources, prefix_end};
+use crate::read::{Entries, Iter, IterBounds, IterSources};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::table::{LevelIter, TableReadOptions};
 use crate::version::{KeyRange, RunId};
 use crate::watch::{Watch, unwatched};
 use bytes::Bytes;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
 /// An ordered map of keys to values in a store. Cheap to clone; keeps the store open.
@@ -261,22 +261,8 @@ impl Keyspace {
         &self,
         range: impl RangeBounds<K>,
     ) -> Result<Entries, EngineError> {
-        let after = |key: &K| Bytes::from([key.as_ref(), &[0]].concat());
-        let at = |key: &K| Bytes::copy_from_slice(key.as_ref());
-        let options = ReadOptions {
-            lower: match range.start_bound() {
-                Bound::Included(key) => Some(at(key)),
-                Bound::Excluded(key) => Some(after(key)),
-                Bound::Unbounded => None,
-            },
-            upper: match range.end_bound() {
-                Bound::Included(key) => Some(after(key)),
-                Bound::Excluded(key) => Some(at(key)),
-                Bound::Unbounded => None,
-            },
-            ..ReadOptions::default()
-        };
-        Ok(Entries::new(self.iter(options)?))
+        let options = ReadOptions::default().within(range);
+        Ok(Entries::from(self.iter(options)?))
     }
 
     /// The entries whose keys start with `prefix`, in order of key; also from the back.
@@ -284,12 +270,8 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::range`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Entries, EngineError> {
-        let options = ReadOptions {
-            lower: Some(Bytes::copy_from_slice(prefix.as_ref())),
-            upper: prefix_end(prefix.as_ref()).map(Bytes::from),
-            ..ReadOptions::default()
-        };
-        Ok(Entries::new(self.iter(options)?))
+        let options = ReadOptions::default().with_prefix(prefix);
+        Ok(Entries::from(self.iter(options)?))
     }
 
     /// Merges everything in `range` down to the last level that holds any of it: overwritten and

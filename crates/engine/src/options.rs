@@ -10,10 +10,12 @@
 mod presets;
 
 use crate::EngineError;
+use crate::read::prefix_end;
 use crate::snapshot::Snapshot;
 use crate::table::HISTOGRAM_LEN_BYTES_MIN;
 use bytes::Bytes;
 use imbrex_record_log::{BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX};
+use std::ops::{Bound, RangeBounds};
 
 /// Well within what a memtable can address; see `memtable::arena`.
 const MEMTABLE_LEN_BYTES_MAX: u64 = 4 << 30;
@@ -314,6 +316,38 @@ pub struct ReadOptions<'a> {
     /// How much the first read after a seek fetches of each sorted run; 0 for one block. On a disk a
     /// scan known to be long gains by saying so: each further read costs a seek.
     pub read_ahead_bytes_min: usize,
+}
+
+impl<'a> ReadOptions<'a> {
+    /// The same options for the keys in `range` alone.
+    #[must_use]
+    pub fn within<K: AsRef<[u8]>>(self, range: impl RangeBounds<K>) -> ReadOptions<'a> {
+        let after = |key: &K| Bytes::from([key.as_ref(), &[0]].concat());
+        let at = |key: &K| Bytes::copy_from_slice(key.as_ref());
+        ReadOptions {
+            lower: match range.start_bound() {
+                Bound::Included(key) => Some(at(key)),
+                Bound::Excluded(key) => Some(after(key)),
+                Bound::Unbounded => None,
+            },
+            upper: match range.end_bound() {
+                Bound::Included(key) => Some(after(key)),
+                Bound::Excluded(key) => Some(at(key)),
+                Bound::Unbounded => None,
+            },
+            ..self
+        }
+    }
+
+    /// The same options for the keys that start with `prefix` alone.
+    #[must_use]
+    pub fn with_prefix(self, prefix: impl AsRef<[u8]>) -> ReadOptions<'a> {
+        ReadOptions {
+            lower: Some(Bytes::copy_from_slice(prefix.as_ref())),
+            upper: prefix_end(prefix.as_ref()).map(Bytes::from),
+            ..self
+        }
+    }
 }
 
 impl Default for ReadOptions<'_> {

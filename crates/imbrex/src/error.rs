@@ -1,124 +1,301 @@
-//! Why a layout could not be chosen, put on a drive, or opened.
+//! The one error of the front door.
 
+use crate::emulated::ShapeError;
+use crate::stack::LayoutError;
+use imbrex_disk::DiskError;
+use imbrex_disk_host::HostDiskError;
+use imbrex_disk_sim::ImageError;
 use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
-use imbrex_translate::BandsError;
+use imbrex_files::tiers::FlashError;
+use imbrex_filesystem::FsError;
+use imbrex_translate::{BandsError, DriverError};
+use std::fmt;
+use std::path::Path;
 
-/// An error of this crate; the failing layer's own error, where there is one, is its source.
-#[derive(Debug, thiserror::Error)]
+/// Why a call failed: what was being done, where, what was found, and what to do.
+///
+/// [`Error::kind`] is for programs; the text is for people and may change. The failing layer's error is the
+/// [source](std::error::Error::source), for a caller that depends on that layer's crate.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Source>,
+}
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum LayoutError {
-    /// No layout of that name.
-    #[error("no layout {name:?}{}; there are {known}", hint(.nearest))]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The known name that looks most like it.
-        nearest: Option<&'static str>,
-        /// All names.
-        known: String,
-    },
-    /// The layout cannot live on this drive. Nothing was written.
-    #[error("layout {layout} cannot use this drive: {reason}")]
-    Unsuitable {
-        /// The layout.
-        layout: &'static str,
-        /// Why not, and what would do.
-        reason: String,
-    },
-    /// The drive was formatted as something else. Nothing was written but what
-    /// [`mount`](crate::mount) writes.
-    #[error(
-        "the drive holds layout {recorded}, not {asked}; open it as {recorded} (or name no \
-         layout), or format another drive"
-    )]
-    Other {
-        /// The name recorded in the drive.
-        recorded: String,
-        /// The one asked for.
-        asked: &'static str,
-    },
-    /// The drive records a layout that this program does not have.
-    #[error(
-        "the drive holds layout {recorded:?}, which this program does not know; use a newer one"
-    )]
-    Foreign {
-        /// The name recorded in the drive.
-        recorded: String,
-    },
-    /// The bands below the files cannot be made or opened.
-    #[error("{what}: {source}")]
-    Bands {
-        /// What was being done.
-        what: &'static str,
-        /// Their error.
-        #[source]
-        source: BandsError,
-    },
-    /// The file layer failed.
-    #[error("{what}: {source}")]
-    Files {
-        /// What was being done.
-        what: &'static str,
-        /// Its error.
-        #[source]
-        source: FilesError,
-    },
-    /// The store failed.
-    #[error("{what}: {source}")]
-    Engine {
-        /// What was being done.
-        what: &'static str,
-        /// Its error.
-        #[source]
-        source: EngineError,
-    },
+pub enum ErrorKind {
+    /// There is no such file, device, keyspace or checkpoint.
+    NotFound,
+    /// A file, keyspace or checkpoint of that name exists already, or a drive to be formatted holds data.
+    AlreadyExists,
+    /// The path names a directory, a foreign file, or a drive that holds something other than a store.
+    NotAStore,
+    /// The drive holds another layout than the one asked for.
+    WrongLayout,
+    /// Another process, or another handle of this one, has the drive open.
+    InUse,
+    /// The caller may not read and write the file or the device.
+    NotPermitted,
+    /// A newer version wrote the drive.
+    NewerVersion,
+    /// An argument cannot be used: a key that is too long, a layout that does not suit the drive, a bad option.
+    InvalidArgument,
+    /// The drive, or the host's file system below an image, is full.
+    NoSpace,
+    /// The store is open for reading only.
+    ReadOnly,
+    /// Data on the drive is damaged. Other data may still be read.
+    Damaged,
+    /// The store is closed.
+    Closed,
+    /// An earlier write failed, so what is durable is unknown. Close the store and open it again.
+    Poisoned,
+    /// The call was stopped by its watcher.
+    Stopped,
+    /// The drive or the operating system failed.
+    Io,
 }
 
-fn hint(nearest: &Option<&'static str>) -> String {
-    nearest.map_or(String::new(), |name| format!(" (did you mean {name}?)"))
+impl Error {
+    /// The kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into(), source: None }
+    }
+
+    /// A layer's failure at `path` while `doing` something, such as "open".
+    pub(crate) fn at(
+        doing: &str,
+        path: &Path,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Error {
+        let shown = path.display().to_string();
+        let story = story(&source);
+        // Errors of images and devices begin with their path.
+        let story = story.strip_prefix(&format!("{shown}: ")).unwrap_or(&story);
+        let message = format!("cannot {doing} {shown}: {story}");
+        Error { kind: ErrorKind::of(&source), message, source: Some(Box::new(source)) }
+    }
+
+    /// The same failure, with more to do about it.
+    #[must_use]
+    pub(crate) fn with_advice(mut self, advice: &str) -> Error {
+        self.message = format!("{}; {advice}", self.message);
+        self
+    }
 }
 
-/// Of `known`, the name nearest to `name`, if it is near enough to be a slip.
-pub(crate) fn nearest(
-    name: &str,
-    known: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
-    let far = name.chars().count().div_ceil(2).max(1);
-    known
-        .map(|candidate| (edit_count(name, candidate), candidate))
-        .min()
-        .and_then(|(edits, candidate)| (edits <= far).then_some(candidate))
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
-/// How many letters must be added, dropped or changed to make `b` of `a` (Levenshtein).
-fn edit_count(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(source: EngineError) -> Error {
+        let (kind, message) = (ErrorKind::of(&source), story(&source));
+        Error { kind, message, source: Some(Box::new(source)) }
+    }
+}
+
+impl From<LayoutError> for Error {
+    fn from(source: LayoutError) -> Error {
+        let (kind, message) = (ErrorKind::of(&source), story(&source));
+        Error { kind, message, source: Some(Box::new(source)) }
+    }
+}
+
+impl From<ShapeError> for Error {
+    fn from(source: ShapeError) -> Error {
+        let message = story(&source);
+        Error { kind: ErrorKind::InvalidArgument, message, source: Some(Box::new(source)) }
+    }
+}
+
+/// The error and its causes, joined by colons; a cause that its parent quotes is not repeated.
+fn story(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in causes(error).skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
         }
     }
-    row[b.len()]
+    text
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+impl ErrorKind {
+    /// The kind of any layer's error: the first of its causes that has one decides. [`ErrorKind::Io`] where none does.
+    pub fn of(error: &(dyn std::error::Error + 'static)) -> ErrorKind {
+        causes(error).find_map(of_cause).unwrap_or(ErrorKind::Io)
+    }
+}
+
+/// The kind of this cause, not of one below it.
+fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
+    if let Some(error) = cause.downcast_ref::<Error>() {
+        return Some(error.kind);
+    }
+    if let Some(error) = cause.downcast_ref::<EngineError>() {
+        return of_engine(error);
+    }
+    // A flash drive's error lies in a box within the pair's, and a box is a type of its own.
+    let files = cause.downcast_ref::<FilesError>();
+    if let Some(error) = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|e| &**e)) {
+        return of_files(error);
+    }
+    if let Some(error) = cause.downcast_ref::<ImageError>() {
+        return Some(of_image(error));
+    }
+    if let Some(error) = cause.downcast_ref::<HostDiskError>() {
+        return Some(of_device(error));
+    }
+    if let Some(error) = cause.downcast_ref::<LayoutError>() {
+        return of_layout(error);
+    }
+    if let Some(error) = cause.downcast_ref::<DiskError>() {
+        return Some(if error.is_damage() { ErrorKind::Damaged } else { ErrorKind::Io });
+    }
+    let is_damage = matches!(cause.downcast_ref(), Some(BandsError::Damaged { .. }))
+        || matches!(cause.downcast_ref(), Some(DriverError::Damaged { .. }))
+        || matches!(cause.downcast_ref(), Some(FsError::Corrupt { .. } | FsError::Damaged { .. }));
+    if is_damage {
+        return Some(ErrorKind::Damaged);
+    }
+    let is_misfit = cause.is::<ShapeError>()
+        || matches!(
+            cause.downcast_ref(),
+            Some(BandsError::TooSmall { .. } | BandsError::Option { .. })
+        );
+    is_misfit.then_some(ErrorKind::InvalidArgument)
+}
+
+fn of_engine(error: &EngineError) -> Option<ErrorKind> {
+    Some(match error {
+        EngineError::KeyLen { .. }
+        | EngineError::ValueLen { .. }
+        | EngineError::BatchLen { .. }
+        | EngineError::RangeOrder { .. }
+        | EngineError::BadOption { .. }
+        | EngineError::BadName { .. }
+        | EngineError::ForeignSnapshot => ErrorKind::InvalidArgument,
+        EngineError::NoStore => ErrorKind::NotAStore,
+        EngineError::NoKeyspace { .. } | EngineError::NoCheckpoint { .. } => ErrorKind::NotFound,
+        EngineError::KeyspaceExists { .. }
+        | EngineError::CheckpointExists { .. }
+        | EngineError::BackupTarget { .. } => ErrorKind::AlreadyExists,
+        EngineError::NoSpace { .. } => ErrorKind::NoSpace,
+        EngineError::Poisoned { .. } | EngineError::Stalled { .. } => ErrorKind::Poisoned,
+        EngineError::Closed => ErrorKind::Closed,
+        EngineError::ReadOnly => ErrorKind::ReadOnly,
+        EngineError::Stopped { .. } => ErrorKind::Stopped,
+        EngineError::Version { .. } => ErrorKind::NewerVersion,
+        EngineError::Corrupt { .. } | EngineError::SetAside { .. } => ErrorKind::Damaged,
+        _ => return None,
+    })
+}
+
+fn of_files(error: &FilesError) -> Option<ErrorKind> {
+    Some(match error {
+        FilesError::NoSpace { .. } => ErrorKind::NoSpace,
+        FilesError::NotFormatted { .. } => ErrorKind::NotAStore,
+        FilesError::Version { .. } => ErrorKind::NewerVersion,
+        FilesError::Corrupt { .. } | FilesError::PastEnd { .. } => ErrorKind::Damaged,
+        FilesError::Unsuitable { .. } | FilesError::Geometry { .. } => ErrorKind::InvalidArgument,
+        FilesError::Flash(FlashError::Unopened { .. }) => return None,
+        FilesError::Flash(_) => ErrorKind::InvalidArgument,
+        FilesError::Poisoned { .. } => ErrorKind::Poisoned,
+        _ => return None,
+    })
+}
+
+fn of_image(error: &ImageError) -> ErrorKind {
+    match error {
+        ImageError::NotFound { .. } => ErrorKind::NotFound,
+        ImageError::Exists { .. } => ErrorKind::AlreadyExists,
+        ImageError::NotAFile { .. } | ImageError::NotAnImage { .. } => ErrorKind::NotAStore,
+        ImageError::ReadOnly { .. } | ImageError::NotPermitted { .. } => ErrorKind::NotPermitted,
+        ImageError::InUse { .. } => ErrorKind::InUse,
+        ImageError::Version { .. } => ErrorKind::NewerVersion,
+        ImageError::NoSpace { .. } => ErrorKind::NoSpace,
+        ImageError::TooLong { .. } | ImageError::GeometryMismatch { .. } => {
+            ErrorKind::InvalidArgument
+        }
+        error if error.is_damage() => ErrorKind::Damaged,
+        _ => ErrorKind::Io,
+    }
+}
+
+fn of_device(error: &HostDiskError) -> ErrorKind {
+    match error {
+        HostDiskError::NotFound { .. } => ErrorKind::NotFound,
+        HostDiskError::NotADevice { .. } => ErrorKind::NotAStore,
+        HostDiskError::InUse { .. } => ErrorKind::InUse,
+        HostDiskError::NotPermitted { .. } | HostDiskError::ReadOnly { .. } => {
+            ErrorKind::NotPermitted
+        }
+        HostDiskError::Unsupported { .. } | HostDiskError::Geometry { .. } => {
+            ErrorKind::InvalidArgument
+        }
+        _ => ErrorKind::Io,
+    }
+}
+
+fn of_layout(error: &LayoutError) -> Option<ErrorKind> {
+    Some(match error {
+        LayoutError::Unknown { .. } | LayoutError::Unsuitable { .. } => ErrorKind::InvalidArgument,
+        LayoutError::Other { .. } => ErrorKind::WrongLayout,
+        LayoutError::Foreign { .. } => ErrorKind::NewerVersion,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use imbrex_disk::Lba;
 
     #[test]
-    fn edits_are_counted_and_only_near_names_are_suggested() {
-        assert_eq!(edit_count("", "abc"), 3);
-        assert_eq!(edit_count("abc", "abc"), 0);
-        assert_eq!(edit_count("kitten", "sitting"), 3);
-        let near = |name| nearest(name, ["sealdb", "smrdb", "gear"].into_iter());
-        assert_eq!(near("seal-db"), Some("sealdb"));
-        assert_eq!(near("geer"), Some("gear"));
-        assert_eq!(near("something-else"), None);
+    fn the_first_cause_that_says_so_decides_the_kind() {
+        let medium = DiskError::Medium { at: Lba::new(7) };
+        let reading = FilesError::Disk { what: "reading a".to_owned(), source: medium };
+        let engine = EngineError::Files { what: "get".to_owned(), source: reading };
+        assert_eq!(ErrorKind::of(&engine), ErrorKind::Damaged);
+        let error = Error::from(engine);
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert_eq!(error.to_string().matches("reading a").count(), 1, "{error}");
+        let inner = Box::new(FilesError::NotFormatted { reason: "zeros".to_owned() });
+        let flash = FilesError::from(FlashError::Unopened { source: inner });
+        let opening = LayoutError::Files { what: "opening the files", source: flash };
+        assert_eq!(ErrorKind::of(&opening), ErrorKind::NotAStore);
+    }
+
+    #[test]
+    fn a_path_is_named_once() {
+        let path = Path::new("d.imbrex");
+        let error = Error::at("open", path, ImageError::NotFound { path: path.to_owned() });
+        assert!(error.to_string().starts_with("cannot open d.imbrex: no such file"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::NotFound);
     }
 }

@@ -15,7 +15,7 @@ use crate::results::{
     LevelState, Milestone, PhaseResult, RunResult, SpaceState, TierState, Totals,
 };
 use crate::spec::{KEY_LEN_BYTES, LoadOrder, Phase, RunSpec, Tune, Victims};
-use imbrex::{Drives, Layout, Recipe, Stack, unit_len};
+use imbrex::stack::{Drives, Layout, Recipe, Stack, unit_len};
 use imbrex_bench::BenchError;
 use imbrex_bench::emulated::{beside, drive};
 use imbrex_bench::latency::Latencies;

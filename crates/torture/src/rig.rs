@@ -4,7 +4,7 @@ use crate::kill_switch::KillSwitch;
 use crate::report::{Deeds, Report};
 use crate::scenario::{Scenario, Target, UNIT_LEN};
 use crate::sweep::Cuts;
-use imbrex::{Drives, LayoutError, Mounted, mount};
+use imbrex::stack::{Drives, LayoutError, Mounted, mount};
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Lba};
 use imbrex_disk_sim::{FailAt, FaultPlan, PowerCycle, Profile, SimDisk, SimDiskBuilder};

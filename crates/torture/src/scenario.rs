@@ -1,7 +1,7 @@
 //! The named combinations of drive, placement and target on which a seed can run: those written
 //! here, and one for every layout.
 
-use imbrex::{Layout, Recipe, Recording};
+use imbrex::stack::{Layout, Recipe, Recording};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,

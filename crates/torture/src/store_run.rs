@@ -12,7 +12,7 @@ mod model;
 mod operations;
 
 use crate::rig::{Ending, Rig, Weather, chain};
-use imbrex::LayoutError;
+use imbrex::stack::LayoutError;
 use imbrex_clockwork::Prng;
 use imbrex_engine::{
     Compression, Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions,

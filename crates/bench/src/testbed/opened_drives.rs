@@ -4,7 +4,7 @@ use super::TestbedPlan;
 use crate::error::BenchError;
 use crate::options::{Mode, TestbedOptions};
 use crate::profile_choice::{DriveShape, flash_profile, layout_for};
-use imbrex::{Drives, FoundDrive, Layout};
+use imbrex::stack::{Drives, FoundDrive, Layout};
 use imbrex_clockwork::{Order, Runtime, VirtualWorld};
 use imbrex_disk::{Disk, Geometry};
 use imbrex_disk_sim::{OpenOptions, Profile, SimDisk};

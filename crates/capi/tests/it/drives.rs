@@ -1,6 +1,6 @@
 //! Drives: created, opened, refused.
 
-use imbrex::{Drives, Layout};
+use imbrex::stack::{Drives, Layout};
 use imbrex_capi::{
     Drive, Hints, KIND_LOG, PowerCut, Status, imbrex_drive_close, imbrex_drive_open,
     imbrex_drive_open_for_power_cut, imbrex_last_error, imbrex_make_dir, imbrex_sync_names,
@@ -59,7 +59,7 @@ fn small_geometry(layout: Layout) -> Geometry {
         strict_reads: true,
     };
     let rule = match layout.recording() {
-        imbrex::Recording::Zoned => Rule::AtPointer(zones),
+        imbrex::stack::Recording::Zoned => Rule::AtPointer(zones),
         _ => Rule::Anywhere,
     };
     Geometry::new(GeometrySpec { len: Blocks::new(2048 * 64), rule }).unwrap()

@@ -4,7 +4,7 @@
 use crate::error::{CliError, Context, causes};
 use crate::output::Report;
 use crate::store::layout_named;
-use imbrex::{Drives, Layout, LayoutError};
+use imbrex::stack::{Drives, Layout, LayoutError};
 use imbrex_bench::ByteCount;
 use imbrex_bench::profile_choice::layout_for;
 use imbrex_clockwork::Runtime;

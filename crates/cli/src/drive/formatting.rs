@@ -7,7 +7,7 @@ use crate::blank::written;
 use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
 use crate::store::open_drive;
-use imbrex::{Drives, FoundDrive};
+use imbrex::stack::{Drives, FoundDrive};
 use imbrex_clockwork::entropy_u64;
 use imbrex_disk::{Disk, ZoneState};
 use imbrex_disk_sim::{SimDisk, ZoneFailure};

@@ -65,7 +65,7 @@ fn a_drive_that_holds_another_databases_files() {
     let bare = bare(&drive);
     let disk = imbrex_disk_sim::SimDisk::open_image(&bare, Default::default()).unwrap();
     let runtime = imbrex_clockwork::Runtime::threads(1);
-    let mounted = imbrex::mount(std::sync::Arc::new(disk), &runtime).unwrap();
+    let mounted = imbrex::stack::mount(std::sync::Arc::new(disk), &runtime).unwrap();
     let options = imbrex_filesystem::FsOptions { unix_time_s: || 0 };
     let fs = imbrex_filesystem::FileSystem::open(std::sync::Arc::new(mounted.files), options);
     let fs = fs.unwrap();

@@ -17,7 +17,7 @@ fn a_log_that_cannot_be_read_to_its_end_is_found() {
     imbrex(&[&create[..], &["--no-timing", path]].concat()).ok();
     let disk = SimDisk::open_image(&bare, Default::default()).unwrap();
     let runtime = Runtime::threads(1);
-    let mounted = imbrex::mount(Arc::new(disk), &runtime).unwrap();
+    let mounted = imbrex::stack::mount(Arc::new(disk), &runtime).unwrap();
     let files = Arc::new(mounted.files);
     let options = FsOptions { unix_time_s: || 0 };
     let fs = FileSystem::open(Arc::clone(&files) as Arc<dyn Files>, options).unwrap();

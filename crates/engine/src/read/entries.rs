@@ -32,11 +32,13 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-impl Entries {
-    pub(crate) fn new(iter: Iter) -> Entries {
+impl From<Iter> for Entries {
+    fn from(iter: Iter) -> Entries {
         Entries { iter, front: None, back: None, at: None, is_done: false }
     }
+}
 
+impl Entries {
     fn step_front(&mut self) -> Result<Option<(Bytes, Bytes)>, EngineError> {
         match (&self.front, self.at) {
             (None, _) => self.iter.seek_to_first()?,

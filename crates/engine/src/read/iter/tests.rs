@@ -152,7 +152,7 @@ fn a_range_is_given_out_from_both_ends_once() {
         let bounds = random_bounds(&mut prng);
         let live = within(&world.states[snapshot], &bounds);
         let mut model = live.into_iter();
-        let mut entries = Entries::new(world.iter(snapshot, bounds));
+        let mut entries = Entries::from(world.iter(snapshot, bounds));
         loop {
             let is_front = prng.chance(1, 2);
             let (got, expected) = if is_front {

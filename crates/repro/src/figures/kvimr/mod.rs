@@ -32,7 +32,7 @@ use crate::figures::measures::{GB, MIB, merges, milestones, need, over, seconds,
 use crate::page::Page;
 use crate::results::{Milestone, PhaseResult, Results, RunResult, Totals};
 use crate::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
-use imbrex::table_len_bytes_in;
+use imbrex::stack::table_len_bytes_in;
 use imbrex_bench::emulated::{DriveRule, DriveSpec};
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 

@@ -3,8 +3,8 @@
 //! To add a layout, write its policies (one file each in `files::placement` or
 //! `engine::compaction`) and one entry here; `docs/layouts.md` walks through it.
 
-use crate::error::{LayoutError, nearest};
-use crate::recipe::{
+use super::error::{LayoutError, nearest};
+use super::recipe::{
     EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, kvimr, leveldb,
     offload, sets, smrdb, smrdb_leveled, unit_len,
 };

@@ -7,10 +7,10 @@
 //!   open     mount -> the same name?                                         -> Db::open
 //! ```
 
-use crate::drives::{Beside, Drives};
-use crate::error::LayoutError;
-use crate::recipe::Recipe;
-use crate::table::Layout;
+use super::drives::{Beside, Drives};
+use super::error::LayoutError;
+use super::layout::Layout;
+use super::recipe::Recipe;
 use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Counters, Disk};
 use imbrex_engine::{Db, OpenMode, Options};

@@ -1,6 +1,6 @@
-//! What a layout is made of, as data: the parts that [`crate::Stack`] puts together.
+//! What a layout is made of, as data: the parts that [`super::Stack`] puts together.
 //!
-//! A recipe is taken from its layout ([`crate::Layout::recipe`]), fitted to the drive, and may be
+//! A recipe is taken from its layout ([`super::Layout::recipe`]), fitted to the drive, and may be
 //! adjusted before it is used: a figure asks for another read unit, a test for small tables.
 //!
 //! The engine's part comes from its presets (`imbrex_engine::Options::leveldb_1_19()` and its like); here is

@@ -1,0 +1,102 @@
+//! What a drive holds: a store, something else of ours, or nothing.
+//!
+//! Opening a drive that holds no store fails in the file layer, which knows only catalogs. [`Content`] looks further, so
+//! that the error can name what is there.
+
+use super::error::LayoutError;
+use super::found_drive::looked_at;
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneInfo, ZoneState};
+use imbrex_files::{Files, FilesError};
+use imbrex_filesystem::holds_file_system;
+use imbrex_translate::BlockDriver;
+
+/// How much [`first_data`] reads at a time.
+const READ_LEN: Blocks = Blocks::holding(1 << 20);
+
+/// What a drive holds instead of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing that was ever written, or that was not erased.
+    Blank,
+    /// A block device, made by the block driver.
+    BlockDevice,
+    /// The files of another database.
+    FileSystem,
+}
+
+impl Content {
+    /// What `disk` holds, given that its files could not be mounted because of `error`; `None` where that is unknown.
+    ///
+    /// Cost: reads of a blank conventional drive its first 512 MiB and its last 1 MiB; else a few blocks.
+    pub fn of_unmounted(disk: &dyn Disk, error: &LayoutError) -> Option<Content> {
+        let LayoutError::Files { source, .. } = error else { return None };
+        let is_unformatted = matches!(source, FilesError::NotFormatted { .. });
+        // The file layer reports a block device that lost a zone or a superblock as a damaged catalog.
+        if (is_unformatted || source.is_damage()) && BlockDriver::is_on(disk) {
+            return Some(Content::BlockDevice);
+        }
+        let is_blank = is_unformatted && matches!(first_data(disk), Ok(None));
+        is_blank.then_some(Content::Blank)
+    }
+
+    /// What mounted `files` hold instead of a store; `None` for a store, or for nothing yet.
+    pub fn of_files(files: &dyn Files) -> Option<Content> {
+        holds_file_system(files).then_some(Content::FileSystem)
+    }
+
+    /// The content and how it is opened, for an error message that begins "it holds".
+    pub fn describe(self) -> &'static str {
+        match self {
+            Content::Blank => "nothing; `imbrex drive format` makes a store on it",
+            Content::BlockDevice => {
+                "a block device; `imbrex serve` serves it and `imbrex check` verifies it"
+            }
+            Content::FileSystem => {
+                "the files of another database; `imbrex run` starts programs on it"
+            }
+        }
+    }
+}
+
+/// The first sign of data on `disk`, in words; `None` for a blank drive.
+///
+/// A zoned drive is blank when its zones are empty and its conventional zones read as zeros. A drive that is written
+/// anywhere is blank when [`looked_at`] reads as zeros: data elsewhere is not seen.
+///
+/// # Errors
+/// As [`Disk::read`]. A block that cannot be read counts as data.
+pub fn first_data(disk: &dyn Disk) -> Result<Option<String>, DiskError> {
+    let zones = disk.report_zones();
+    // An offline zone has nothing left to save.
+    let is_blank = |zone: &&ZoneInfo| {
+        matches!(zone.state, ZoneState::Empty | ZoneState::NoPointer | ZoneState::Offline)
+    };
+    let written_count = zones.iter().filter(|zone| !is_blank(zone)).count();
+    if written_count > 0 {
+        return Ok(Some(format!("{written_count} of its {} zones hold data", zones.len())));
+    }
+    for range in looked_at(disk) {
+        if !reads_as_zeros(disk, range)? {
+            return Ok(Some(match zones.is_empty() {
+                true => "it holds data at its beginning or its end".to_owned(),
+                false => "its conventional zones hold data".to_owned(),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn reads_as_zeros(disk: &dyn Disk, range: BlockRange) -> Result<bool, DiskError> {
+    let mut buffer = vec![0; READ_LEN.get() as usize * BLOCK_LEN_BYTES];
+    let (start, end) = (range.start.get(), range.end().get());
+    for at in (start..end).step_by(READ_LEN.get() as usize) {
+        let piece = &mut buffer[..Blocks::new(READ_LEN.get().min(end - at)).bytes() as usize];
+        match disk.read(Lba::new(at), piece) {
+            Ok(()) if piece.iter().all(|&byte| byte == 0) => {}
+            Ok(()) => return Ok(false),
+            Err(error) if error.is_damage() => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
