@@ -1,25 +1,27 @@
-//! Where data zones end in a block that cannot be read: the power went while it was being written.
+//! Finds data zones that end in an unreadable block: the power went while it was being written.
 //!
 //! ```text
-//!     | data | data | summary | data | data | ???? |              below the pointer, and yet not there
-//!     | data | data | .................... | data | ???? |        the same of a summary: checksums are those that the
-//!                                                                 checkpoint and the journal have
+//!     | data | data | summary | data | data | ???? |              below the pointer, but not there
+//!     | data | data | .................... | data | ???? |        the same for a summary: the checksums are in
+//!                                                                 the checkpoint and the journal
 //! ```
 //!
-//! A block that was flushed and rotted looks the same. Two things tell them apart: an entry of the journal says what
-//! was flushed before it; and what a record moved is still where it was after the power cut, while behind a flush its
-//! zone may have been begun anew. What the last flush before the power cut wrote nothing tells apart: such blocks are
-//! counted, and whoever opens the device is journaled.
+//! A block that was flushed and rotted looks the same. Two facts distinguish the cases. An entry of
+//! the journal says what was flushed before it. And the source of a recorded move is still there
+//! after the power cut, while after a flush its zone may have been begun anew. For data of the last
+//! flush before the power cut, nothing distinguishes the cases: such blocks are counted and
+//! reported when the device is opened.
 //!
 //! Invariants
-//!   B1  What a record says of a block that is not there does not count as long as no later entry says that it was
-//!       flushed, and what the block was before is where it was. If that is gone the record was durable, and the block
-//!       is lost: the map must not go on leading to a zone that was emptied and begun anew on the strength of that
-//!       record.
-//!   B2  A stretch whose summary is not there keeps its checksums in memory and in every checkpoint, and its zone is not
-//!       written on.
-//!   B3  What fills a zone is flushed before a record tells of it: where the last summary of a full zone is not there,
-//!       blocks that records tell of have their checksums in the journal, or it is damage.
+//!   B1  A record of a block that is not there does not count if no later entry says that it was
+//!       flushed and the block's previous content is intact. If the previous content is gone, the
+//!       record was durable and the block is lost: the map must not continue to lead to a zone that
+//!       was emptied and begun anew because of that record.
+//!   B2  A stretch whose summary is not there keeps its checksums in memory and in every
+//!       checkpoint, and its zone is not written on.
+//!   B3  Data that fills a zone is flushed before a record describes it. If the last summary of a
+//!       full zone is not there, the blocks that records name have their checksums in the journal;
+//!       otherwise it is damage.
 
 use super::error::{DriverError, during};
 use super::format::{Record, STRETCH_LEN, Sum, decode_summary};
@@ -31,15 +33,16 @@ use super::zones::{finish_zone, is_given_up};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneId, ZoneState};
 use std::collections::BTreeMap;
 
-/// What is said of a data zone since the checkpoint, or of its open stretch by it.
+/// What the records since the checkpoint say of a data zone, and what the checkpoint says of its
+/// open stretch.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZoneRecords {
-    /// Records map nothing behind this data block.
+    /// Records map nothing after this data block.
     end: u64,
-    /// The last data block that a checksum is told of.
+    /// The last data block with a recorded checksum.
     last_sum: Option<u64>,
-    /// The same since a record said that the zone is empty, if one did. A commit has checksums in front of all else:
-    /// they come before the record that opens the zone they are of.
+    /// The same since the last record that the zone is empty, if there is one. A commit writes
+    /// checksums first, so they precede the record that opens their zone.
     since_emptied: Option<Option<u64>>,
 }
 
@@ -50,8 +53,8 @@ impl ZoneRecords {
     }
 }
 
-/// Finds the zones that end in a block that is not there; `journaled` is what the checkpoint journaled, `records` are what the
-/// journal tells.
+/// Finds the zones that end in a block that is not there. `journaled` comes from the checkpoint,
+/// `records` from the journal.
 pub(super) fn find_broken_ends<'a>(
     state: &mut DriverState,
     journaled: &mut JournaledSums,
@@ -108,8 +111,8 @@ fn records_by_zone<'a>(
     found
 }
 
-/// How much of a data zone is there, summaries included, if its end is not. Behind a data block that is not there the
-/// zone can be written on.
+/// How much of a data zone is there, summaries included, if its end is not. After a missing data
+/// block, the zone can be written on.
 fn end_of(
     state: &DriverState,
     slot: &PoolZone,
@@ -118,7 +121,7 @@ fn end_of(
     let last = slot.pointer - Blocks::new(1);
     let is_there = |at: Lba| is_read(&*state.disk, at, &mut [0; BLOCK_LEN_BYTES]);
     let is_last_torn = !slot.is_full() && !is_there(slot.start + last)?;
-    // A zone that was finished behind its stretch is full for the drive.
+    // For the drive, a zone that was finished after its stretch is full.
     if let Some(index) = named.last_sum {
         let summary = slot.summary_of(slot.pba(index));
         let behind = (index / STRETCH_LEN + 1) * STRETCH_LEN;
@@ -139,28 +142,29 @@ fn end_of(
     })
 }
 
-/// Whether the checkpoint maps a block of the zone from the `index`-th on.
+/// Whether the checkpoint maps a block of the zone with number `index` or higher.
 fn is_mapped_from(state: &DriverState, slot: &PoolZone, index: u64) -> bool {
     let len = slot.len().saturating_sub(Blocks::new(index));
     !len.is_zero() && state.map.owner(PbaRange { start: slot.pba(index), len }).is_some()
 }
 
-/// What counts of a run that a record maps to a zone.
+/// The runs that count of one that a record maps to a zone.
 #[derive(Debug, Default)]
 pub(super) struct AcceptedRuns {
     pub(super) runs: Vec<MapRun>,
-    /// Blocks that do not because the power may have gone while they were written.
+    /// How many blocks do not count because the power may have gone while they were written.
     pub(super) broken_count: u64,
 }
 
 impl AcceptedRuns {
-    /// All of it.
+    /// All of `run`.
     pub(super) fn all(run: MapRun) -> AcceptedRuns {
         AcceptedRuns { runs: vec![run], broken_count: 0 }
     }
 }
 
-/// B1: what counts of the run that a record maps to a zone, which a later entry says was flushed or not.
+/// B1: which runs count of one that a record maps to a zone. `is_flushed`: a later entry says that
+/// it was flushed.
 pub(super) fn accepted_runs(
     state: &DriverState,
     journaled: &JournaledSums,
@@ -192,7 +196,7 @@ pub(super) fn accepted_runs(
     Ok(accepted)
 }
 
-/// Whether what the map has of a block so far is where the map says.
+/// Whether the content of a block that the map has so far is intact.
 fn is_as_before(
     state: &DriverState,
     journaled: &JournaledSums,
@@ -216,13 +220,13 @@ fn is_as_before(
     Ok(is_read(&*state.disk, slot.place(at), &mut block)? && sum == Some(Sum::of(lba, &block)))
 }
 
-/// Whether what is written next to a zone comes where the drive takes it.
+/// Whether the drive's write pointer is where the pool would write next.
 pub(super) fn can_be_continued(disk: &dyn Disk, slot: &PoolZone) -> bool {
     let pointer = disk.zone(slot.zone).and_then(|info| info.state.write_pointer(slot.start));
     pointer == Some(slot.start + slot.pointer)
 }
 
-/// B2: a zone that cannot be written on is ended for the drive alone.
+/// B2: finishes zones that cannot be written on, on the drive only.
 pub(super) fn finish_broken(state: &DriverState) -> Result<(), DiskError> {
     let is_active = |slot: &&PoolZone| {
         let found = state.disk.zone(slot.zone).map(|info| info.state);
@@ -235,7 +239,7 @@ pub(super) fn finish_broken(state: &DriverState) -> Result<(), DiskError> {
     slots.try_for_each(|slot| finish_zone(&*state.disk, slot.zone))
 }
 
-/// Reads a block; false if the drive does not have it, or not any more.
+/// Reads a block; returns false if the drive does not have it, or no longer has it.
 fn is_read(disk: &dyn Disk, at: Lba, block: &mut [u8]) -> Result<bool, DiskError> {
     match disk.read(at, block) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! Reads the journal behind a checkpoint: its entries, up to the first that is torn.
+//! Reads the journal's entries after a checkpoint, up to the first torn one.
 
 use super::error::{DriverError, during};
 use super::format::{
@@ -9,12 +9,12 @@ use super::state::DriverState;
 use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, ZoneId, ZoneState};
 
-/// An entry, and what of its data the drive lost.
+/// An entry, and which of its data the drive lost.
 pub(super) struct ReadEntry {
     pub(super) entry: Entry,
     pub(super) lost: Vec<BlockRange>,
-    /// The host's block that lies at the end of all that is written of the zone, and cannot be read: if no entry
-    /// follows, it was being written when the power went, and no flush returned behind it.
+    /// The host's block at the very end of the written part of the zone, if it cannot be read. If
+    /// no entry follows, it was being written when the power went, and no flush returned after it.
     pub(super) broken: Option<BlockRange>,
 }
 
@@ -22,10 +22,10 @@ fn journal_damage(detail: String) -> DriverError {
     FormatFault::damaged("journal", detail).into()
 }
 
-/// The entries behind a checkpoint, whole ones only.
+/// Returns the whole entries after a checkpoint.
 ///
 /// # Errors
-/// The drive; damage; or more of them may be in `offline`.
+/// The drive fails, the journal is damaged, or further entries may be in `offline`.
 pub(super) fn read_journal(
     state: &mut DriverState,
     checkpoint: &Checkpoint,
@@ -37,7 +37,7 @@ pub(super) fn read_journal(
     let mut has_begun = false;
     loop {
         if let Some(found) = read_entry(state, at, seq)? {
-            // In another zone an entry follows behind a flush.
+            // An entry in another zone follows a flush.
             if let Some(before) = entries.last_mut() {
                 before.lost.extend(before.broken.take());
             }
@@ -47,13 +47,13 @@ pub(super) fn read_journal(
             at += found.entry.data_offset() + found.entry.data_len;
             let is_nothing_lost = found.lost.is_empty() && found.broken.is_none();
             if found.entry.records.is_empty() && is_nothing_lost {
-                // It ended its zone.
+                // That entry ended its zone.
                 at = zone.map_or(at, |range| Pba::new(range.end().get()));
             }
             entries.push(found);
             continue;
         }
-        // What follows a torn entry, or a zone's last one, begins a zone.
+        // The entry after a torn one, or after the last one of a zone, begins a zone.
         let starts = state.journal.zones.iter().map(|zone| Pba::new(zone.range.start.get()));
         let is_end = ends_inside(state, at);
         let (mut begun, mut later) = (None, None);
@@ -62,9 +62,9 @@ pub(super) fn read_journal(
                 Header::Whole(entry, _) if entry.seq == seq => begun = Some(start),
                 Header::Whole(entry, _) if seq < entry.seq => later = Some(entry.seq),
                 Header::Whole(..) | Header::Unwritten => {}
-                // Torn in an earlier life; the zone was finished then, and has fill behind it.
+                // Torn in an earlier life of the zone, which was then finished: fill follows.
                 Header::Else(Some(old)) if old < seq => {}
-                // The same, and what there was of it is damaged.
+                // The same, and what remained of the header is damaged.
                 Header::Else(None) if is_end => {}
                 Header::Else(_) => {
                     let at = start.get();
@@ -88,8 +88,9 @@ pub(super) fn read_journal(
     }
 }
 
-/// Whether the journal ends at `at` for certain. It goes on in another zone only behind an entry that ends the zone,
-/// which is flushed, or where none fits; where a zone begins, another may end.
+/// Whether the journal certainly ends at `at`. It continues in another zone only after a flushed
+/// entry that ends the zone, or where no entry fits. At the start of a zone the journal may have
+/// ended in another one.
 fn ends_inside(state: &DriverState, at: Pba) -> bool {
     let Some(zone) = journal_zone(state, at) else { return false };
     let at = Lba::new(at.get());
@@ -102,14 +103,15 @@ fn ends_inside(state: &DriverState, at: Pba) -> bool {
     zone.range.start < at && at <= pointer && ENTRY_LEN_MIN <= zone.range.end() - at
 }
 
-/// What lies where an entry may begin.
+/// What is found where an entry may begin.
 enum Header {
-    /// And how many of its blocks came from the second copy.
+    /// The entry, and how many blocks of its header came from the second copy.
     Whole(Entry, u64),
-    /// Nothing was written there, or not all of it. What is behind the end of a zone that was finished early reads
-    /// as one byte again and again.
+    /// Nothing was written there, or not all of it. Beyond the end of a zone that was finished
+    /// early, a drive reads one byte over and over.
     Unwritten,
-    /// Something else, or a header of which a block is damaged in both copies: its number, if any block tells it.
+    /// Something else, or a header with a block that is damaged in both copies. Its number, if a
+    /// remaining block has it.
     Else(Option<u64>),
 }
 
@@ -117,7 +119,7 @@ fn journal_zone(state: &DriverState, at: Pba) -> Option<&JournalZone> {
     state.journal.zones.iter().find(|zone| zone.range.contains(Lba::new(at.get())))
 }
 
-/// How far the zone of a block of the journal is written, by the drive; none outside of the journal.
+/// How far the drive says that the zone of a journal block is written; `None` outside the journal.
 fn written_to(state: &DriverState, at: Pba) -> Option<Lba> {
     let zone = journal_zone(state, at)?;
     match state.disk.zone(zone.zone)?.state {
@@ -127,13 +129,14 @@ fn written_to(state: &DriverState, at: Pba) -> Option<Lba> {
     }
 }
 
-/// Whether the zone of a block of the journal is read-only, and only what is read there tells where it ends.
+/// Whether the zone of a journal block is read-only and its end could only be guessed from its
+/// content.
 fn may_end_in_fill(state: &DriverState, at: Pba) -> bool {
     let end = journal_zone(state, at).and_then(|zone| zone.end);
     end.is_some_and(|end| !end.is_exact)
 }
 
-/// Reads blocks of the journal: `Ok(None)` where the medium fails.
+/// Reads blocks of the journal: `Ok(None)` if the medium fails.
 pub(super) fn read_blocks(
     state: &DriverState,
     at: Pba,
@@ -150,7 +153,7 @@ pub(super) fn read_blocks(
     }
 }
 
-/// What lies `offset` behind the start of an entry, if that is a block of its header.
+/// Decodes the block at `offset` from the start of an entry; `None` if it is no block of a header.
 fn header_block(
     state: &DriverState,
     at: Pba,
@@ -161,15 +164,15 @@ fn header_block(
     Ok(block.and_then(|block| decode_header_block(id, at, offset, &block)))
 }
 
-/// The header of the entry at `at`, each block from its first copy or else from its second.
+/// The header of the entry at `at`; each block comes from the first copy, or else from the second.
 fn read_header(state: &DriverState, at: Pba) -> Result<Header, DriverError> {
     let end = written_to(state, at).map_or(0, Lba::get);
     let written = end.saturating_sub(at.get());
-    // No entry is shorter: that one is torn, or nothing more fits the zone.
+    // Every entry is longer: this one is torn, or nothing more fits the zone.
     if written < ENTRY_LEN_MIN.get() {
         return Ok(Header::Unwritten);
     }
-    // Any block tells how long the header is.
+    // Any block gives the length of the header.
     let mut found = None;
     for offset in (0..written.min(2 * HEADER_LEN_MAX)).map(Blocks::new) {
         found = header_block(state, at, offset)?;
@@ -197,10 +200,10 @@ fn read_header(state: &DriverState, at: Pba) -> Result<Header, DriverError> {
     Ok(Header::Whole(Entry { records, ..found }, second_count))
 }
 
-/// The entry at `at` if it is number `seq` and whole.
+/// The entry at `at`, if it is whole and has number `seq`.
 ///
-/// A power cut leaves a prefix of what was written to a zone. So what lies below the pointer and is not as it
-/// was written is damage.
+/// A power cut leaves a prefix of what was written to a zone. A block below the pointer that
+/// differs from what was written is therefore damage.
 fn read_entry(
     state: &mut DriverState,
     at: Pba,
@@ -212,7 +215,7 @@ fn read_entry(
             entry
         }
         Header::Unwritten => return Ok(None),
-        // Another life of the zone.
+        // From another life of the zone.
         Header::Whole(..) if begins_zone(state, at) => return Ok(None),
         Header::Else(Some(old)) if old < seq && begins_zone(state, at) => return Ok(None),
         Header::Whole(..) | Header::Else(_) => {
@@ -220,7 +223,8 @@ fn read_entry(
         }
     };
     let start = at + entry.data_offset();
-    // Behind the last block that is not fill: there a block of the host's may be fill, too.
+    // Beyond the last block that is not fill: a block of the host's there may look like fill as
+    // well.
     let unsure_from = match written_to(state, at) {
         Some(end) if start.get() + entry.data_len.get() <= end.get() => None,
         Some(end) if may_end_in_fill(state, at) => Some(end),
@@ -235,7 +239,7 @@ fn read_entry(
                 Some(data) => at.get().checked_sub(start.get()).and_then(|index| {
                     data.chunks_exact(BLOCK_LEN_BYTES).nth(index as usize).map(crc32c::crc32c)
                 }),
-                // One of them cannot be read.
+                // One of the blocks cannot be read.
                 None => read_blocks(state, at, Blocks::new(1))?.map(|block| crc32c::crc32c(&block)),
             };
             let is_last = written_to(state, at).is_some_and(|end| end.get() == at.get() + 1);

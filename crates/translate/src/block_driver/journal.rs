@@ -1,4 +1,5 @@
-//! The journal zones: one is written, the others hold what the write buffer still needs, or wait.
+//! The journal zones: one is being written; the others hold data that the write buffer still needs,
+//! or are free.
 //!
 //! ```text
 //!     | entry | entry | entry |      |  sealed, 7 blocks active  |  sealed, none active  |  free  |
@@ -6,16 +7,18 @@
 //!                                                                    is younger than its last entry
 //! ```
 //!
-//! Zones are recycled by least active data. The paper evicts what is active; where it is little and its regions are
-//! short, it is written to the journal once more here, and stays in the buffer ([`DriverState`](super::state::DriverState)).
+//! The zone with the least active data is recycled first. The paper evicts the active data. Here,
+//! short regions are written to the journal again and stay in the buffer if the zone has few of
+//! them (`state`).
 //!
-//! Source: section II-A of the paper. Not here: which data are active (`buffer`), what is written.
+//! Source: section II-A of the paper. Not here: which data is active (`buffer`), what entries
+//! contain (`state`).
 
 use super::zones::finish_zone;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneAction, ZoneId, ZoneState};
 use std::collections::BTreeMap;
 
-/// How many checksums of neighbours lie together.
+/// How many neighbouring checksums form a row.
 const CRC_ROW_LEN: u64 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub(super) enum JournalUse {
     Free,
     Open,
     Sealed,
-    /// The drive has given it up; what it holds may be readable.
+    /// The drive has given it up; its content may still be readable.
     Lost,
 }
 
@@ -33,15 +36,15 @@ pub(super) struct JournalZone {
     pub(super) zone: ZoneId,
     pub(super) range: BlockRange,
     pub(super) used: JournalUse,
-    /// Of one that was read-only when the device was opened.
+    /// The end of a zone that was read-only when the device was opened.
     pub(super) end: Option<End>,
 }
 
-/// Where a zone without a pointer ends.
+/// The end of a zone without a write pointer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     pub(super) at: Lba,
-    /// The drive refuses to read what is behind it; else that reads as one byte again and again.
+    /// The drive refuses to read beyond it. Otherwise one byte is read there over and over.
     pub(super) is_exact: bool,
 }
 
@@ -49,13 +52,15 @@ pub(super) struct End {
 #[derive(Debug)]
 pub(super) struct JournalZones {
     pub(super) zones: Vec<JournalZone>,
-    /// The zone that is written, and how much of it is.
+    /// The zone that is being written, and how much of it is written.
     open: usize,
     written: Blocks,
-    /// A zone was given up of which no checkpoint tells: if it is offline, opening takes what it held for needed.
+    /// A zone was given up and no checkpoint says so yet. If it is offline, opening assumes that
+    /// its content is needed.
     pub(super) has_unrecorded_loss: bool,
-    /// The checksums of the host's blocks, in rows; what lies between them has any number. An image may have zones of
-    /// any length: memory is taken for what is noted, not for the zone.
+    /// The checksums of the host's blocks, in rows; unused places of a row have any value. An image
+    /// may have zones of any length, so memory is allocated for blocks that were noted and not for
+    /// whole zones.
     crcs: BTreeMap<u64, [u32; CRC_ROW_LEN as usize]>,
 }
 
@@ -73,12 +78,12 @@ impl JournalZones {
         self.zones.iter().map(|zone| zone.range.len).min().unwrap_or_default()
     }
 
-    /// Where the next entry goes if it fits.
+    /// Where the next entry goes, if it fits.
     pub(super) fn next(&self) -> Pba {
         Pba::new((self.zones[self.open].range.start + self.written).get())
     }
 
-    /// What fits the zone that is written.
+    /// How much of the zone that is being written is left.
     pub(super) fn room(&self) -> Blocks {
         match self.zones[self.open].used {
             JournalUse::Open => self.zones[self.open].range.len - self.written,
@@ -95,7 +100,7 @@ impl JournalZones {
         self.zones.iter().filter(|zone| zone.used == JournalUse::Sealed)
     }
 
-    /// Seals what is open and goes on in a free zone; false if there is none.
+    /// Seals the open zone and continues in a free one; returns false if there is none.
     pub(super) fn begin_zone(&mut self, disk: &dyn Disk) -> Result<bool, DiskError> {
         if self.count(JournalUse::Free) == 0 {
             return Ok(false);
@@ -124,13 +129,13 @@ impl JournalZones {
         Ok(false)
     }
 
-    /// Ends the zone that is open. The next entry lies elsewhere then, also where no other zone can be begun.
+    /// Seals the open zone. The next entry then goes elsewhere, even if no other zone can be begun.
     pub(super) fn seal(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
         let open = &mut self.zones[self.open];
         if open.used == JournalUse::Open {
             open.used = JournalUse::Sealed;
-            // As with data zones: a power cut leaves one zone written in part. And before it is finished: nothing
-            // in a zone that is full may be missing.
+            // As with data zones, a power cut leaves at most one zone written in part. The flush
+            // precedes the finish: nothing of a full zone may be missing.
             disk.flush()?;
             if self.written < open.range.len {
                 finish_zone(disk, open.zone)?;
@@ -140,7 +145,7 @@ impl JournalZones {
         Ok(())
     }
 
-    /// Notes which zones have gone offline, but for the open one; says which.
+    /// Marks zones other than the open one that have gone offline, and returns them.
     pub(super) fn leave_offline(&mut self, disk: &dyn Disk) -> Vec<ZoneId> {
         let is_offline = |zone: &&mut JournalZone| {
             matches!(zone.used, JournalUse::Sealed | JournalUse::Free)
@@ -157,12 +162,12 @@ impl JournalZones {
         found
     }
 
-    /// Notes that so many blocks were written.
+    /// Records that `len` more blocks are written.
     pub(super) fn advance(&mut self, len: Blocks) {
         self.written += len;
     }
 
-    /// Notes the checksums of the host's blocks from `at`.
+    /// Records the checksums of the host's blocks from `at`.
     pub(super) fn note_crcs(&mut self, at: Pba, crcs: impl Iterator<Item = u32>) {
         if self.zones.iter().any(|zone| zone.range.contains(Lba::new(at.get()))) {
             for (at, crc) in (at.get()..).zip(crcs) {
@@ -183,7 +188,7 @@ impl JournalZones {
         (8 + 4 * CRC_ROW_LEN) * self.crcs.len() as u64
     }
 
-    /// Frees sealed zones that nobody needs.
+    /// Frees sealed zones that are no longer needed.
     pub(super) fn free(&mut self, idle: &[ZoneId]) {
         for zone in self.zones.iter_mut().filter(|zone| idle.contains(&zone.zone)) {
             zone.used = JournalUse::Free;
@@ -191,7 +196,7 @@ impl JournalZones {
     }
 }
 
-/// The number of the first zone behind the journal.
+/// The number of the first zone after the journal.
 pub(super) fn first_pool_zone(journal: &JournalZones) -> u32 {
     journal.zones.last().map_or(0, |zone| zone.zone.0 + 1)
 }

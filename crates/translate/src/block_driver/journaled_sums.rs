@@ -1,11 +1,11 @@
-//! What the checkpoint and the journal say of the ends of data zones.
+//! Checksums and ends of data zones, from the checkpoint and the journal.
 
 use super::format::Sum;
 use super::pool::PoolZone;
 use imbrex_disk::{Blocks, Pba, ZoneId};
 use std::collections::BTreeMap;
 
-/// What recovery hears of stretches without a summary.
+/// What recovery knows about stretches without a summary.
 #[derive(Debug, Default)]
 pub(super) struct JournaledSums {
     pub(super) sums: BTreeMap<Pba, Sum>,
@@ -24,7 +24,7 @@ impl JournaledSums {
             && !broken.is_some_and(|block| at <= block && block < at + len)
     }
 
-    /// The zone was emptied: what was told of it is over.
+    /// Drops the checksums of a zone that was emptied.
     pub(super) fn forget(&mut self, slot: &PoolZone) {
         let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
         let inside: Vec<Pba> = inside.map(|(&at, _)| at).collect();
@@ -33,18 +33,20 @@ impl JournaledSums {
         }
     }
 
-    /// The number of the last block of a zone that was told of.
+    /// The number of the last block of a zone with a known checksum.
     pub(super) fn last_of(&self, slot: &PoolZone) -> Option<u64> {
         let inside = self.sums.range(slot.pba(0)..slot.pba(slot.len().get()));
         inside.last().map(|(&at, _)| slot.index(at))
     }
 }
 
-/// What of a zone's end is not there.
+/// The missing end of a zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BrokenEnd {
-    /// The data block; none if it is a summary: then those blocks of its stretch whose checksums nothing tells.
+    /// The missing data block. `None` if a summary is missing: then the blocks of its stretch
+    /// without a known checksum are missing.
     pub(super) block: Option<Pba>,
-    /// The power may have gone while it was written; else it was flushed, and is damage.
+    /// The power may have gone while it was written. Otherwise it was flushed, and its loss is
+    /// damage.
     pub(super) may_be_torn: bool,
 }

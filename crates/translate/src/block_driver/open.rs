@@ -1,4 +1,4 @@
-//! Opening: from the newest superblock over its checkpoint to the end of the journal.
+//! Opens a device: from the newest superblock through its checkpoint to the end of the journal.
 //!
 //! ```text
 //!     superblock -> checkpoint: mapping, what the buffer held and where the journal has it
@@ -7,10 +7,11 @@
 //!                -> a checkpoint, before anything else is written
 //! ```
 //!
-//! A record of an eviction or a move may have survived a power cut that its data did not: it counts only
-//! if the zone is written that far, which by the rule of sequential zones says that the data are there,
-//! or if a later record says that the zone was emptied, because then a flush came in between. Without
-//! the checkpoint at the end, a second recovery could find the zone written further, by other data.
+//! A record of an eviction or a move may survive a power cut that its data did not survive. It
+//! counts in two cases. Either the zone is written that far, which in a sequential zone means that
+//! the data is there. Or a later record says that the zone was emptied, because a flush came in
+//! between. Without the checkpoint at the end, a second recovery could find the zone written
+//! further, with other data.
 
 use super::broken::{can_be_continued, find_broken_ends, finish_broken};
 use super::buffer::JournalIndex;
@@ -36,14 +37,14 @@ use imbrex_disk::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Opens a device, whatever a power cut left of it.
+/// Opens a device in whatever state a power cut left it.
 pub(super) fn open(
     disk: Arc<dyn Disk>,
     options: &DriverOptions,
 ) -> Result<DriverState, DriverError> {
     options.check()?;
     zones_of(disk.geometry())?;
-    // After a kill the drive may tell of what a power cut would still take back.
+    // After a kill, the drive may report data that a power cut would still take back.
     disk.flush().map_err(during("flushing the drive"))?;
     let Newest { superblock, zones: superblocks, is_alone, stand_in, damaged_count } =
         newest(&*disk)?;
@@ -80,7 +81,8 @@ pub(super) fn open(
     }
     let offline = find_lost_journal_zones(&mut state, &checkpoint)?;
     let entries = read_journal(&mut state, &checkpoint, offline)?;
-    // One more: a torn entry has the next number, and its zone may look written to the end later on.
+    // One number is skipped: a torn entry has the next number, and its zone may look written to the
+    // end later on.
     state.seq = checkpoint.seq + entries.len() as u64 + 1;
     state.counters.replayed_entries = entries.len() as u64;
     let mut journaled =
@@ -90,7 +92,7 @@ pub(super) fn open(
     find_data_ends(&mut state, &journaled, records.clone())?;
     find_broken_ends(&mut state, &mut journaled, records)?;
     let named = replay(&mut state, &mut journaled, entries)?;
-    // S3: others are reset before they are written on.
+    // S3: all other zones are reset before they are written.
     let is_needed =
         |slot: &&PoolZone| slot.generation != 0 && !state.map.valid(slot.zone).is_zero();
     for slot in state.zones.pool.iter().filter(is_needed) {
@@ -99,7 +101,8 @@ pub(super) fn open(
     load_buffer(&mut state)?;
     free_blank(&mut state, &named);
     if is_alone {
-        // K7: what the one before it tells of is not touched before, nor is a stand-in for its zone.
+        // K7: until both zones have the superblock, neither the structures of the previous one nor
+        // a stand-in change.
         let stand_in = stand_in.and_then(|zone| state.zones.pool.get(zone).copied());
         let stand_in = stand_in.filter(|slot| state.map.valid(slot.zone).is_zero());
         stand_in.into_iter().for_each(|slot| state.zones.pool.set(slot.zone, Use::Checkpoint));
@@ -128,8 +131,8 @@ fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), Dr
     Ok(())
 }
 
-/// Marks the zones of the journal that the drive has given up. One is returned that is offline without a word of it in
-/// the checkpoint: it may hold what was written last.
+/// Marks the journal zones that the drive has given up. Returns one that is offline without a note
+/// in the checkpoint: it may hold the last entries.
 fn find_lost_journal_zones(
     state: &mut DriverState,
     checkpoint: &Checkpoint,
@@ -156,7 +159,7 @@ fn find_lost_journal_zones(
     Ok(offline)
 }
 
-/// Reads back what the write buffer held.
+/// Reads the contents of the write buffer back from the journal.
 fn load_buffer(state: &mut DriverState) -> Result<(), DriverError> {
     let everything = BlockRange::new(Lba::new(0), state.superblock.len);
     let copies: Vec<_> = state.copies.copies_of(everything).collect();
@@ -170,7 +173,7 @@ fn load_buffer(state: &mut DriverState) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// Reads back the copies of `range` from `at`: together, or one by one if the medium fails.
+/// Reads the copies of `range` from `at`: together, or one by one if the medium fails.
 fn load_part(state: &mut DriverState, range: BlockRange, at: Pba) -> Result<(), DriverError> {
     let Some(bytes) = read_blocks(state, at, range.len)? else {
         if range.len == Blocks::new(1) {
@@ -194,12 +197,13 @@ fn load_part(state: &mut DriverState, range: BlockRange, at: Pba) -> Result<(), 
     Ok(())
 }
 
-/// Says which zones can be written from their start.
+/// Determines which zones can be written from their start.
 fn free_blank(state: &mut DriverState, named: &BTreeSet<ZoneId>) {
     for slot in state.zones.pool.iter().copied().collect::<Vec<_>>() {
         let is_blank = slot.used == Use::Sealed && state.map.valid(slot.zone).is_zero();
-        // One that is named may be empty: its data did not reach the platter, and what is written there now would
-        // be taken for them if this recovery is cut short.
+        // A named zone may be empty because its data did not reach the platter. If this recovery is
+        // interrupted, data that was written there meanwhile would be taken for the data that the
+        // record names.
         if named.contains(&slot.zone) && (is_blank || slot.used == Use::Free) {
             state.zones.pool.set(slot.zone, Use::Recorded);
         } else if is_blank {
@@ -208,9 +212,9 @@ fn free_blank(state: &mut DriverState, named: &BTreeSet<ZoneId>) {
     }
 }
 
-/// Says what the other zones are now, and writes all of it down before anything else is written.
+/// Determines the use of all other zones, and writes a checkpoint before anything else.
 fn settle(state: &mut DriverState) -> Result<(), DriverError> {
-    // Zones that are written in part take what comes next.
+    // Zones that are written in part take the next data.
     let disk = Arc::clone(&state.disk);
     let part = |slot: &&PoolZone| {
         slot.used == Use::Sealed && !slot.is_full() && can_be_continued(&*disk, slot)
@@ -223,14 +227,15 @@ fn settle(state: &mut DriverState) -> Result<(), DriverError> {
     }
     let living = state.journal.zones.iter_mut().filter(|zone| zone.used != JournalUse::Lost);
     living.for_each(|zone| zone.used = JournalUse::Sealed);
-    // A power cut behind the superblock leaves them written in part, and a drive allows only so many of those.
+    // A power cut after the superblock leaves them written in part, and a drive allows only a
+    // limited number of those.
     let stored: Vec<ZoneId> = state.superblock.checkpoint.zones().collect();
     for zone in stored {
         state.zones.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
     }
     state.checkpoint_now().map_err(during("writing a checkpoint"))?;
     state.zones.clear_all(Use::Recorded);
-    // Not before the checkpoint: how far a zone is written tells which records count.
+    // Only after the checkpoint: how far a zone is written decides which records count.
     let ended: Vec<ZoneId> = state.zones.pool.iter().filter(part).map(|slot| slot.zone).collect();
     state.zones.finish(&ended).map_err(during("finishing a zone"))?;
     finish_broken(state).map_err(during("finishing a zone"))?;
@@ -241,7 +246,8 @@ fn settle(state: &mut DriverState) -> Result<(), DriverError> {
         else {
             continue;
         };
-        // One that was begun without an entry holds nothing: finished, it would look like one whose entry is damaged.
+        // A zone that was begun without an entry holds nothing. If it were finished, it would look
+        // like a zone with a damaged entry.
         let is_blank = write_pointer - zone.range.start < ENTRY_LEN_MIN;
         let action = if is_blank { ZoneAction::Reset } else { ZoneAction::Finish };
         let ended = state.disk.manage_zone(zone.zone, action);

@@ -6,7 +6,7 @@ use super::step::READ_LEN;
 use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, ZoneId};
 
-/// The newest checkpoint, and how many of its blocks came from its second copy.
+/// Returns the newest checkpoint, and how many of its blocks came from the second copy.
 pub(super) fn read_checkpoint(
     disk: &dyn Disk,
     superblock: &Superblock,
@@ -46,7 +46,7 @@ pub(super) fn read_checkpoint(
     Ok((checkpoint, second_count))
 }
 
-/// Where block `index` of a copy in `zones` lies, and what of the copy may be behind it in the same zone.
+/// Where block `index` of a copy in `zones` is, and how many further blocks the zone holds.
 fn place(geometry: &Geometry, zones: &[ZoneId], index: u64) -> Option<BlockRange> {
     let mut before = index;
     for &zone in zones {
@@ -61,7 +61,8 @@ fn place(geometry: &Geometry, zones: &[ZoneId], index: u64) -> Option<BlockRange
     None
 }
 
-/// Reads `count` blocks of a copy; zeros, which are no part of any checkpoint, where the drive fails.
+/// Reads `count` blocks of a copy. Blocks that the drive fails to read become zeros, which are no
+/// part of any checkpoint.
 fn read_copy(disk: &dyn Disk, start: Option<Lba>, count: u64) -> Result<Vec<u8>, DriverError> {
     let mut bytes = vec![0; Blocks::new(count).bytes() as usize];
     let Some(start) = start else { return Ok(bytes) };
@@ -83,7 +84,7 @@ fn read_copy(disk: &dyn Disk, start: Option<Lba>, count: u64) -> Result<Vec<u8>,
     };
     match read_all(&mut bytes) {
         Ok(()) => Ok(bytes),
-        // Its zone is gone, or was written again.
+        // The zone is gone, or was written again.
         Err(DiskError::Offline { .. } | DiskError::ReadAbovePointer { .. }) => {
             bytes.fill(0);
             Ok(bytes)

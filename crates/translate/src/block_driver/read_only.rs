@@ -1,17 +1,20 @@
-//! Where zones end that the drive has turned read-only: such a zone has no pointer any more.
+//! Finds where read-only zones end: they no longer have a write pointer.
 //!
 //! ```text
 //!     | data | data | summary | data | data | data | 0 0 0 0 ...
-//!                                    |             `-- a drive refuses to read this, or reads one byte again and again
-//!                                    `-- a host's block of zeros is written all the same: its checksum tells
+//!                                    |             `-- a drive refuses to read this, or reads one byte over and over
+//!                                    `-- a block of zeros that the host wrote: its checksum shows
+//!                                    it
 //! ```
 //!
-//! A zone may turn read-only before all that was written to it is on the platter, and the journal tell of what is not:
-//! to take such a zone for full would give up what the journal has of those blocks.
+//! A zone may turn read-only before all data written to it is on the platter, while the journal
+//! describes the missing part. If such a zone counted as full, the journal's copies of those blocks
+//! would be given up.
 //!
 //! Invariants
-//!   E1  What a checkpoint maps or has checksums of is below the end: it was flushed before the checkpoint counted.
-//!   E2  What only the journal tells of is below the end if the drive has it.
+//!   E1  Blocks that a checkpoint maps or has checksums of are below the end: they were flushed
+//!       before the checkpoint counted.
+//!   E2  A block that only the journal describes is below the end if the drive has it.
 
 use super::error::{DriverError, during};
 use super::format::{Record, Sum};
@@ -25,8 +28,8 @@ use imbrex_disk::{
 };
 use std::collections::BTreeMap;
 
-/// Finds how far the data zones are written that are read-only; `journaled` is what the checkpoint journaled, `records` are what
-/// the journal tells.
+/// Finds how far read-only data zones are written. `journaled` comes from the checkpoint, `records`
+/// from the journal.
 pub(super) fn find_data_ends<'a>(
     state: &mut DriverState,
     journaled: &JournaledSums,
@@ -64,11 +67,11 @@ fn end_of_data<'a>(
             | Record::Emptied { .. } => {}
         }
     }
-    // E1; unless that was of an earlier life.
+    // E1, unless the checksum is from an earlier life of the zone.
     let last = journaled.last_of(slot).filter(|_| !is_begun);
     let flushed = last.map(|last| slot.place(slot.pba(last)) + Blocks::new(1) - slot.start);
     if !is_named {
-        // Without an open stretch all that is mapped has its summary.
+        // Without an open stretch, every mapped block has its summary.
         return Ok(flushed.unwrap_or(slot.capacity));
     }
     let flushed = flushed.unwrap_or(Blocks::ZERO);
@@ -76,7 +79,7 @@ fn end_of_data<'a>(
     let End { at, is_exact } = end_of_read_only(disk, rest)?;
     let mut end = PoolZone { pointer: at - slot.start, ..*slot };
     let mut block = vec![0; BLOCK_LEN_BYTES];
-    // A summary is never fill: no data are behind one that is not there.
+    // A summary never looks like fill: no data follows a missing one.
     while !is_exact && !end.is_full() && !end.is_summary(end.pointer) {
         let at = slot.pba(end.written().get());
         let Some(sum) = sums.get(&at).or_else(|| journaled.sums.get(&at)) else { break };
@@ -88,8 +91,9 @@ fn end_of_data<'a>(
     Ok(end.pointer)
 }
 
-/// A zone that is read-only has no pointer: it ends where a drive refuses to read. Another drive reads one byte again
-/// and again behind the end; a block of the host's before it may be the same.
+/// Finds the end of a read-only zone, which has no write pointer: the first block that the drive
+/// refuses to read. Another kind of drive reads one byte over and over beyond the end, and the
+/// host's last blocks may look the same.
 pub(super) fn end_of_read_only(disk: &dyn Disk, range: BlockRange) -> Result<End, DiskError> {
     let len = readable_len(disk, range)?;
     if len < range.len {
@@ -111,7 +115,7 @@ pub(super) fn end_of_read_only(disk: &dyn Disk, range: BlockRange) -> Result<End
         let blocks = bytes.chunks_exact_mut(BLOCK_LEN_BYTES).rev();
         for (index, block) in (from..end).rev().zip(blocks) {
             let at = range.start + Blocks::new(index);
-            // One that cannot be read was written.
+            // A block that cannot be read was written.
             if !(is_read || read_block(disk, at, block)?) || !is_fill(block) {
                 return Ok(End { at: at + Blocks::new(1), is_exact: false });
             }
@@ -121,7 +125,7 @@ pub(super) fn end_of_read_only(disk: &dyn Disk, range: BlockRange) -> Result<End
     Ok(End { at: range.start, is_exact: false })
 }
 
-/// Reads a block, or some; false if the medium fails.
+/// Reads one block or several; returns false if the medium fails.
 fn read_block(disk: &dyn Disk, at: Lba, buf: &mut [u8]) -> Result<bool, DiskError> {
     match disk.read(at, buf) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! Does again what the journal says happened since the checkpoint.
+//! Replays the journal's records since the checkpoint.
 
 use super::broken::{AcceptedRuns, accepted_runs};
 use super::entries::ReadEntry;
@@ -11,14 +11,15 @@ use super::state::DriverState;
 use imbrex_disk::{BlockRange, Blocks, Pba, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The host's newest content of `range` is gone.
+/// Marks the host's newest content of `range` as lost.
 pub(super) fn lose(state: &mut DriverState, range: BlockRange) {
     state.copies.forget(range);
     state.lost.insert(range);
 }
 
-/// What a checkpoint told of a zone is over if the zone was begun anew since. Where nothing was valid in it no record
-/// says that it was emptied; checkpoints of earlier versions have checksums of such zones.
+/// Drops what a checkpoint says about a zone that was begun anew since. If nothing in the zone was
+/// valid, no record says that it was emptied, and checkpoints of earlier versions have checksums of
+/// such zones.
 pub(super) fn forget_earlier_lives<'a>(
     pool: &Pool,
     journaled: &mut JournaledSums,
@@ -33,8 +34,8 @@ pub(super) fn forget_earlier_lives<'a>(
     }
 }
 
-/// Does again what the journal says. The zones that records name which depend on how far they are
-/// written come back: until the next checkpoint they must stay as they are, for the next recovery.
+/// Replays the entries. Returns the zones named by records that count only if the zone is written
+/// far enough. Until the next checkpoint these zones must stay as they are, for the next recovery.
 pub(super) fn replay(
     state: &mut DriverState,
     journaled: &mut JournaledSums,
@@ -65,9 +66,10 @@ pub(super) fn replay(
                     named.extend(slot.map(|slot| slot.zone).filter(|_| !is_older));
                     let AcceptedRuns { runs, broken_count } = match slot {
                         None => AcceptedRuns::default(),
-                        // What an offline zone held is gone: to ignore the record would bring back older content.
+                        // The content of an offline zone is gone. Ignoring the record would bring
+                        // back older content.
                         Some(slot) if is_older || slot.used == Use::Lost => AcceptedRuns::all(run),
-                        // Its blocks may be another's by now, or nobody's.
+                        // Its blocks may belong to another life of the zone by now, or to none.
                         Some(slot) => accepted_runs(state, journaled, &slot, run, is_flushed)
                             .map_err(during("looking for what a record moved"))?,
                     };
@@ -91,7 +93,8 @@ pub(super) fn replay(
                     state.lost.remove(range);
                     state.copies.record(range, at).map_err(damaged("journal"))?;
                 }
-                // Unless it was begun anew the flush behind the record may have been cut, and what came instead be gone.
+                // If the zone was not begun anew, the flush after the record may have been cut, and
+                // what replaced its data be gone.
                 Record::Emptied { zone } if opened.get(&zone) > Some(&(number, index)) => {
                     state.zones.pool.get(zone).into_iter().for_each(|slot| journaled.forget(slot));
                 }
@@ -108,8 +111,8 @@ pub(super) fn replay(
     Ok(named)
 }
 
-/// Maps `range`. Blocks of others that are mapped there have another place by a later record, which is
-/// to come: a checkpoint may be younger than the records that follow it.
+/// Maps `range`. A checkpoint may be younger than the records that follow it, so other blocks may
+/// be mapped to the place already. Their own place is in a later record.
 fn take_over(state: &mut DriverState, range: BlockRange, at: Pba) -> Result<(), DriverError> {
     let mut place = PbaRange { start: at, len: range.len };
     while let Some(owner) = state.map.owner(place) {

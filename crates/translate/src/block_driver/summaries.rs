@@ -1,4 +1,4 @@
-//! Checksums of the data zones: what is read is what was written there, or an error.
+//! Checksums of the data zones: a read returns what was written to its address, or an error.
 //!
 //! ```text
 //!     data zone   | 127 blocks | summary | 127 blocks | summary | 40 blocks |    ...
@@ -6,19 +6,21 @@
 //!                                                                   memory, and in the journal
 //! ```
 //!
-//! A summary has an address and a checksum for each block of its stretch, and the zone's generation. So
-//! a block that rotted, one that was written elsewhere, and one that another write landed on are found, as is
-//! a whole stretch of an earlier life of the zone.
+//! A summary has an address and a checksum for each block of its stretch, and the zone's
+//! generation. It exposes a block that rotted, a block that was written elsewhere, a block that
+//! another write overwrote, and a whole stretch from an earlier life of the zone.
 //!
 //! Invariants
-//!   S1  A mapped block lies in a stretch whose summary is written, or its checksum is in `open`, if it is not lost.
-//!   S2  What of `open` is neither in the journal nor in the checkpoint is there before the record that maps
-//!       the block: no power cut leaves a mapped block without its checksum.
-//!   S3  A zone that is to be reset has nothing in `open`, nor in a checkpoint that begins from then on: recovery takes
-//!       a block whose checksum is known for one that is there, and its next life's may be in a summary that is not.
+//!   S1  A mapped block that is not lost is in a stretch whose summary is written, or its checksum
+//!       is in `open`.
+//!   S2  A checksum in `open` is in the journal or the checkpoint before the record that maps its
+//!       block: no power cut leaves a mapped block without its checksum.
+//!   S3  A zone that will be reset has nothing in `open`, nor in a checkpoint that begins from then
+//!       on. Recovery assumes that a block whose checksum is known exists, while in the zone's next
+//!       life that block's checksum may be in a summary that was not written.
 //!
-//! Cost: one block in 128; a read of a stretch whose summary is not in memory reads it too, some 250 KiB
-//! further on.
+//! Cost: one block in 128. A read of a stretch whose summary is not in memory also reads the
+//! summary, some 250 KiB further on.
 //!
 //! Not here: checksums of the journal (`format`, `journal`) and of checkpoints.
 
@@ -42,16 +44,16 @@ struct Stretch {
     /// The number of its first block in the zone.
     first: u64,
     sums: Vec<Sum>,
-    /// How many of them are in the journal or about to be.
+    /// How many of the checksums are in the journal or about to be.
     journaled_count: usize,
 }
 
-/// A summary in memory: where it lies, and the generation of its zone.
+/// A summary in memory: its address, and the generation of its zone.
 pub(super) type Key = (Lba, u64);
 pub(super) type Crcs = Arc<[u32]>;
 type Kept = Cache<Key, Crcs, UnitWeighter, BuildHasherDefault<DefaultHasher>>;
 
-/// The checksums of the data zones, as far as they are in memory.
+/// The checksums of the data zones that are in memory.
 #[derive(Debug)]
 pub(super) struct Summaries {
     id: u64,
@@ -59,26 +61,27 @@ pub(super) struct Summaries {
     kept: Kept,
 }
 
-/// What is to be read: the host's `lba` and what follows it, all of which lies in one node from `at`.
+/// A part of a request that must be read from the drive: `buf` is for the host's blocks from `lba`,
+/// all of one mapping node, stored from `at`.
 pub(super) struct Part<'a> {
     pub(super) at: Pba,
     pub(super) lba: Lba,
     pub(super) buf: &'a mut [u8],
 }
 
-/// The piece of a part that lies in one stretch.
+/// The piece of a part that is in one stretch.
 struct StretchPart {
     lba: Lba,
     zone: ZoneId,
     place: BlockRange,
-    /// The first of its blocks in the stretch.
+    /// The position of its first block in the stretch.
     first: usize,
     summary: Key,
     crcs: Option<Crcs>,
 }
 
 impl Summaries {
-    /// Keeps so many summaries in memory at most.
+    /// No checksums yet; at most `kept_count` summaries stay in memory.
     pub(super) fn new(id: u64, kept_count: usize) -> Summaries {
         let (weigher, hasher) = (UnitWeighter, BuildHasherDefault::default());
         let lifecycle = DefaultLifecycle::default();
@@ -86,7 +89,8 @@ impl Summaries {
         Summaries { id, open: BTreeMap::new(), kept }
     }
 
-    /// `data` of the host's blocks `lbas` with the summaries among and behind them, as they go to the zone.
+    /// Returns `data`, the host's blocks `lbas`, as it goes to the zone: with the summaries that
+    /// fall due within and after it.
     pub(super) fn frame(
         &mut self,
         slot: &PoolZone,
@@ -119,7 +123,7 @@ impl Summaries {
         bytes
     }
 
-    /// Blocks of zeros that nobody reads, and the summary: what ends the open stretch of a zone.
+    /// The blocks that end the open stretch of a zone: zeros that are never read, and the summary.
     pub(super) fn end(&mut self, slot: &PoolZone) -> Vec<u8> {
         let Some(stretch) = self.open.get(&slot.zone) else { return Vec::new() };
         let end = (stretch.first + STRETCH_LEN).min(slot.len().get());
@@ -128,7 +132,7 @@ impl Summaries {
         self.frame(slot, &zeros, std::iter::repeat(Sum::NONE.lba))
     }
 
-    /// Records of the checksums that neither a summary nor the journal has.
+    /// Records of the checksums that are neither in a summary nor in the journal.
     pub(super) fn take_unjournaled<'a>(
         &'a mut self,
         pool: &'a Pool,
@@ -144,7 +148,7 @@ impl Summaries {
         })
     }
 
-    /// All checksums that no summary has.
+    /// All checksums without a summary.
     pub(super) fn open_sums(&self, pool: &Pool) -> Vec<(Pba, Sum)> {
         let of_zone = |(zone, stretch): (&ZoneId, &Stretch)| {
             let first = pool.get(*zone).map_or(Pba::new(0), |slot| slot.pba(stretch.first));
@@ -154,7 +158,7 @@ impl Summaries {
         self.open.iter().flat_map(of_zone).collect()
     }
 
-    /// Takes up what journal and checkpoint told of stretches without a summary.
+    /// Restores the open stretch of a zone from the journal and the checkpoint.
     pub(super) fn resume(&mut self, slot: &PoolZone, journaled: &JournaledSums) {
         let (first, written) = (slot.summed().get(), slot.written().get());
         if first < written {
@@ -164,7 +168,7 @@ impl Summaries {
         }
     }
 
-    /// Nothing of the zone is needed any more.
+    /// Drops everything about the zone.
     pub(super) fn forget(&mut self, zone: ZoneId) {
         self.open.remove(&zone);
     }
@@ -194,7 +198,7 @@ impl Summaries {
         self.kept.len() as u64 * ENTRY_BYTES
     }
 
-    /// What has to be read for parts, as things stand.
+    /// Splits parts at the ends of stretches, with the checksums and generations of this moment.
     pub(super) fn cut<'a>(
         &mut self,
         pool: &Pool,
@@ -203,7 +207,7 @@ impl Summaries {
         let mut pieces = Vec::new();
         for part in parts {
             let (mut at, mut lba, mut rest) = (part.at, part.lba, part.buf);
-            // The map that was read back may be another's than its checksums say.
+            // The recovered map may belong to another device than its checksums say.
             let slot = pool.zone_of(at).ok_or(DiskError::Medium { at: lba })?;
             while !rest.is_empty() {
                 let index = slot.index(at);
@@ -239,24 +243,24 @@ fn crcs(sums: &[Sum]) -> Crcs {
     sums.iter().map(|sum| sum.crc).collect()
 }
 
-/// A read that has looked at the map, and has yet to ask the drive.
+/// A read that has looked up the map and has not asked the drive yet.
 pub(super) struct Reading<'a> {
     id: u64,
     pieces: Vec<(StretchPart, &'a mut [u8])>,
 }
 
-/// What the drive said.
+/// The drive's answer to a read.
 pub(super) struct Fetched {
     pub(super) outcome: Result<(), DiskError>,
     pub(super) is_wrong: bool,
     /// Summaries that were not in memory.
     pub(super) sums: BTreeMap<Key, Crcs>,
-    /// Where all this was read, and the generations that the zones had before.
+    /// The zones that were read, with their generations at the lookup.
     pub(super) zones: BTreeSet<(ZoneId, u64)>,
 }
 
 impl Reading<'_> {
-    /// Reads the pieces, and checks them. It needs nothing that others may change.
+    /// Reads and checks the pieces. It uses nothing that other threads may change.
     pub(super) fn fetch(mut self, disk: &dyn Disk) -> Fetched {
         let zones = self.pieces.iter().map(|(piece, _)| (piece.zone, piece.summary.1)).collect();
         let mut sums = BTreeMap::new();
@@ -293,7 +297,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The first block that is not what was written there.
+    /// The first block that differs from what was written there.
     fn first_wrong(&self, sums: &BTreeMap<Key, Crcs>) -> Option<Lba> {
         self.pieces.iter().find_map(|(piece, buf)| {
             let crcs = piece.crcs.as_ref().or_else(|| sums.get(&piece.summary));
@@ -308,14 +312,14 @@ impl Reading<'_> {
     }
 }
 
-/// An error of the drive below, with the host's address.
+/// Translates the address of an error from the drive below into the host's.
 fn error_for_host<'a>(
     error: DiskError,
     mut pieces: impl Iterator<Item = &'a StretchPart>,
 ) -> DiskError {
     let at = match error {
         DiskError::Medium { at } => at,
-        // The drive does not have what is mapped there: no less gone than what it cannot read.
+        // The drive does not have a mapped block: it is as lost as one that cannot be read.
         DiskError::ReadAbovePointer { range, write_pointer, .. } => range.start.max(write_pointer),
         error => return error,
     };
