@@ -1,4 +1,4 @@
-//! The drive below, by PBA, and what the layer itself moves on it.
+//! The drive below, addressed by PBA, with counts of the layer's own transfers.
 
 use super::layout::Region;
 use imbrex_disk::{
@@ -7,24 +7,24 @@ use imbrex_disk::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How much is looked at in one read.
+/// How much is inspected in one read.
 pub(crate) const LOOK_LEN: Blocks = Blocks::new(256);
 
-/// What the bands did of their own accord; subtract two readings to get an interval.
+/// The layer's own work. Subtract two readings to get an interval.
 ///
 /// `added_written_bytes` of [`Counters`] is the sum of `rewritten_bytes`, `staged_bytes` and
-/// `log_bytes`; `added_read_bytes` is `read_back_bytes`, what recovery read, and what was looked at
-/// before it was taken for blank.
+/// `log_bytes`. `added_read_bytes` is the sum of `read_back_bytes`, the reads of recovery, and the
+/// reads that check whether blocks are blank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandCounters {
-    /// Writes, or parts of writes in one band, that went straight through.
+    /// Writes, or their parts in one band, that went straight through.
     pub direct_writes: u64,
     /// Read-modify-writes of a band.
     pub rewrites: u64,
     /// Bytes read back for rewrites.
     pub read_back_bytes: u64,
-    /// Bytes of rewrites that the host did not ask to write: what had been read back.
+    /// Bytes of rewrites that the host did not write: the blocks that were read back.
     pub rewritten_bytes: u64,
     /// Bytes staged before rewrites; zero with [`Staging::None`](super::Staging::None).
     pub staged_bytes: u64,
@@ -37,7 +37,7 @@ pub struct BandCounters {
 pub(crate) enum Purpose {
     /// The host's own bytes, straight through.
     Direct,
-    /// A rewrite, of which so many bytes are the host's.
+    /// A rewrite; `host_bytes` of it are the host's.
     Rewrite { host_bytes: u64 },
     /// The staging of a rewrite.
     Stage,
@@ -89,7 +89,7 @@ impl Below {
         Ok(())
     }
 
-    /// Reads while opening. A block that is destroyed was never acknowledged: it reads as zeros.
+    /// Reads during opening. A destroyed block was never acknowledged, so it reads as zeros.
     pub(crate) fn read_for_recovery(&self, at: Pba, buf: &mut [u8]) -> Result<(), DiskError> {
         self.recovery_read_bytes.fetch_add(buf.len() as u64, Relaxed);
         match self.disk.read(Lba::new(at.get()), buf) {
@@ -105,13 +105,13 @@ impl Below {
         Ok(())
     }
 
-    /// The first destroyed run of what `buf` would hold. Blocks that cannot be read for another
-    /// reason are left for the host to find.
+    /// The first destroyed run within `buf`'s length from `at`. Blocks that cannot be read for
+    /// another reason are left for the host to find.
     pub(crate) fn look(&self, at: Pba, buf: &mut [u8]) -> Result<Option<Region>, DiskError> {
         self.recovery_read_bytes.fetch_add(buf.len() as u64, Relaxed);
         match self.disk.read(Lba::new(at.get()), buf) {
             Ok(()) => Ok(None),
-            // One unreadable block says nothing of the others.
+            // One unreadable block says nothing about the others.
             Err(DiskError::Medium { .. }) if buf.len() > BLOCK_LEN_BYTES => {
                 for (index, block) in (0..).zip(buf.chunks_exact_mut(BLOCK_LEN_BYTES)) {
                     if let Some(destroyed) = self.look(at + Blocks::new(index), block)? {
@@ -128,7 +128,7 @@ impl Below {
         }
     }
 
-    /// The blocks of `region` that cannot be read, or are destroyed.
+    /// The blocks of `region` that cannot be read or are destroyed.
     pub(crate) fn unreadable(&self, region: Region) -> Result<Vec<Pba>, DiskError> {
         let mut buf = vec![0; region.len.min(LOOK_LEN).bytes() as usize];
         let mut lost = Vec::new();
@@ -226,7 +226,7 @@ impl Below {
     }
 }
 
-/// So many bytes as blocks.
+/// The length of `bytes` in blocks.
 pub(crate) fn blocks_of(bytes: &[u8]) -> Blocks {
     Blocks::holding(bytes.len() as u64)
 }

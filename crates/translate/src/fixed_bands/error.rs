@@ -1,9 +1,9 @@
-//! Why a disk cannot be put into bands, or its bands cannot be opened.
+//! Why a disk cannot be divided into bands, or its bands cannot be opened.
 
 use crate::error::FormatFault;
 use imbrex_disk::DiskError;
 
-/// Fixed bands that cannot be made or opened. A failed open has changed nothing that matters: it can
+/// Fixed bands that cannot be made or opened. A failed open changes nothing that matters, and can
 /// be tried again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -34,10 +34,10 @@ pub enum BandsError {
         /// How many are needed.
         needed: u64,
     },
-    /// No superblock is there.
+    /// The disk has no superblock.
     #[error("no fixed bands on this drive: neither superblock is one; format it first")]
     NotBands,
-    /// What is on the disk cannot be used.
+    /// The structures on the disk cannot be used.
     #[error(transparent)]
     Format(#[from] FormatFault),
     /// The disk below failed.

@@ -38,13 +38,13 @@ const KIND_CHECKPOINT_END: u8 = 6;
 const RUN_LEN_BYTES: usize = 16;
 const REWRITE_RUNS: usize = 1 + 8 + 4 + 4 + 4;
 
-/// Epochs and rewrites are numbered below this: counting on never wraps around.
+/// Epochs and rewrites are numbered below this, so incrementing never wraps around.
 pub(crate) const NUMBER_END: u64 = 1 << 63;
 
 /// One block of the format.
 pub(crate) type Block = [u8; BLOCK_LEN_BYTES];
 
-/// What the superblock says.
+/// The content of the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) id: u64,
@@ -63,9 +63,9 @@ pub(crate) struct Superblock {
 /// Why a block is no superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The magic is another, or the checksum fails.
+    /// The magic differs, or the checksum fails.
     None,
-    /// The version is another.
+    /// The version differs.
     Version { got: u32 },
     /// A field has a value that no writer of this version writes.
     Field { field: &'static str },
@@ -99,7 +99,7 @@ impl Superblock {
         if bytes[..VERSION] != SUPERBLOCK_MAGIC {
             return Err(Fault::None);
         }
-        // Another version may lay out the rest, its checksum included, in another way.
+        // Another version may place the other fields, including the checksum, elsewhere.
         match get_u32(bytes, VERSION) {
             FORMAT_VERSION if !is_sealed(bytes) => return Err(Fault::None),
             FORMAT_VERSION => {}
@@ -132,7 +132,7 @@ impl Superblock {
     }
 }
 
-/// The first block of a log region: whose log follows, and which of them.
+/// The first block of a log region: the drive and the epoch of its log.
 pub(crate) fn encode_region_header(id: u64, epoch: u64) -> Block {
     let mut bytes = [0; BLOCK_LEN_BYTES];
     bytes[..VERSION].copy_from_slice(&REGION_MAGIC);
@@ -143,16 +143,16 @@ pub(crate) fn encode_region_header(id: u64, epoch: u64) -> Block {
     bytes
 }
 
-/// What the first block of a log region says.
+/// The content of the first block of a log region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RegionHead {
     /// No log of this drive: the block is blank, or a sound header of another drive.
     Absent,
-    /// The log behind it is of `epoch`.
+    /// A log of `epoch` follows.
     Log { epoch: u64 },
-    /// Neither. No torn write leaves that: a block is never a mixture.
+    /// Neither. No torn write leaves this: a block is never a mixture.
     Unsound,
-    /// It cannot be read: perhaps it was being written when the power went.
+    /// The block cannot be read: perhaps it was being written when the power went.
     Unreadable,
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn decode_region_header(id: u64, bytes: &Block) -> RegionHead {
     }
 }
 
-/// A rewrite of a band: its pieces lie one after another in a staging slot.
+/// A rewrite of a band. Its pieces are stored one after another in a staging slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rewrite {
     pub(crate) seq: u64,
@@ -200,13 +200,13 @@ pub(crate) struct Rewrite {
 pub(crate) enum Record {
     /// These blocks hold data from now on.
     Valid(Vec<BlockRange>),
-    /// These do not any more.
+    /// These blocks no longer hold data.
     Dead(Vec<BlockRange>),
     /// A rewrite is about to begin; its pieces are durable in their slot.
     Rewrite(Rewrite),
     /// The rewrite is durable in its band.
     Done { seq: u64 },
-    /// All records before this one, and the data they tell of, are durable.
+    /// All records before this one, and the data that they describe, are durable.
     Synced,
     /// The records so far are a whole checkpoint.
     CheckpointEnd { run_count: u64 },
@@ -237,7 +237,7 @@ impl Record {
         bytes
     }
 
-    /// `None` where the bytes are no record of this version.
+    /// `None` if the bytes are no record of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
         let (&kind, rest) = bytes.split_first()?;
         match kind {
@@ -264,7 +264,7 @@ impl Record {
         }
     }
 
-    /// The length of a record of `run_count` runs, at most.
+    /// The most bytes that a record of `run_count` runs takes.
     pub(crate) fn len_bytes_max(run_count: u64) -> u64 {
         REWRITE_RUNS as u64 + run_count * RUN_LEN_BYTES as u64
     }

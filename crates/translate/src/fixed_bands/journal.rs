@@ -1,22 +1,23 @@
-//! The journal: which blocks are valid, and which rewrite is under way.
+//! The journal: which blocks are valid, and which rewrite is open.
 //!
 //! ```text
 //!     log region:   | header: epoch | checkpoint ... end | records since then ... |  unwritten |
 //!                                                          valid, dead, rewrite, done, synced
 //! ```
 //!
-//! Two regions take turns: when one is full, the other gets a checkpoint under the next epoch, and
-//! counts once its end is there. Until then the old region is whole, so that at every moment one of
-//! the two can be read.
+//! Two regions alternate. When one is full, the other gets a checkpoint under the next epoch, and
+//! counts as soon as the end of that checkpoint is there. Until then the old region is whole, so
+//! one of the two can be read at every moment.
 //!
 //! Invariants
-//!   J1  A record is written only after the data it tells of was handed to the disk below: who finds
-//!       the record and no `synced` behind it must look whether the data came too.
-//!   J2  Before a checkpoint is written, all records before it are durable in the old region: if the
-//!       checkpoint cannot be read, the old region says the same.
+//!   J1  A record is written only after the data that it describes was handed to the disk below. If
+//!       no `synced` follows the record, recovery must check whether the data arrived too.
+//!   J2  Before a checkpoint is written, all records before it are durable in the old region: if
+//!       the checkpoint cannot be read, the old region says the same.
 //!   J3  There is always room for the record of a rewrite, and for its end.
-//!   J4  The header of a region is blank, or sound: a torn write leaves it as it was, and it was
-//!       discarded. Anything else is rot, and which region is the newer one cannot be told.
+//!   J4  The header of a region is blank or sound: the region was discarded before, and a torn
+//!       write leaves the block as it was. Anything else is rot, and which region is newer is then
+//!       unknown.
 
 use super::below::{Below, Purpose, blocks_of};
 use super::format::{Record, Superblock, encode_region_header};
@@ -25,7 +26,7 @@ use super::runs::Runs;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use imbrex_record_log::Encoder;
 
-/// Records kept in memory until a flush asks for them, about.
+/// About how many bytes of records are kept in memory until a flush writes them.
 const UNWRITTEN_LEN_BYTES_MAX: usize = 256 << 10;
 
 /// Whether blocks became valid or dead.
@@ -35,26 +36,26 @@ pub(crate) enum Change {
     Dead,
 }
 
-/// The end of the log that records are appended to.
+/// The end of the log, to which records are appended.
 #[derive(Debug)]
 pub(crate) struct BandJournal {
     region: usize,
     epoch: u64,
     encoder: Encoder,
-    /// Blocks of the log handed to the disk below.
+    /// How much of the log was handed to the disk below.
     written: Blocks,
     /// The newest change, which may still grow.
     pending: Option<(Change, BlockRange)>,
     /// Records were written since the last flush.
     is_unflushed: bool,
-    /// What was written is durable, and the log does not say so yet.
+    /// All written records are durable, and the log does not say so yet.
     owes_synced: bool,
     buffer: Vec<u8>,
 }
 
 impl BandJournal {
-    /// Writes a checkpoint of `valid` into `region` under `epoch`, durable on return, and goes on
-    /// behind it. Every record before it is durable elsewhere (J2).
+    /// Writes a checkpoint of `valid` into `region` under `epoch`, durable on return; records
+    /// follow it. Every earlier record is durable in the other region (J2).
     pub(crate) fn begin(
         below: &Below,
         layout: &BandLayout,
@@ -88,7 +89,7 @@ impl BandJournal {
         Ok(journal)
     }
 
-    /// A journal under the next epoch in the other region.
+    /// Continues under the next epoch in the other region.
     pub(crate) fn switch_region(
         &mut self,
         below: &Below,
@@ -101,7 +102,7 @@ impl BandJournal {
         Ok(())
     }
 
-    /// Whether the region has no room left for more than a rewrite (J3).
+    /// Whether the region has room only for one more rewrite (J3).
     pub(crate) fn is_full(&self, layout: &BandLayout) -> bool {
         // The open frame, and the records that may still be pending.
         let open = Blocks::new(2 * (FRAME_LEN_BYTES / BLOCK_LEN_BYTES) as u64 + 1);
@@ -119,12 +120,12 @@ impl BandJournal {
         self.region
     }
 
-    /// Whether records that no flush asked for yet take more memory than they should.
+    /// Whether unwritten records take more memory than they should.
     pub(crate) fn is_long(&self) -> bool {
         self.encoder.ready_len_bytes() > UNWRITTEN_LEN_BYTES_MAX
     }
 
-    /// Notes that `range` became valid or dead; neighbours become one record.
+    /// Records that `range` became valid or dead. Consecutive ranges become one record.
     pub(crate) fn note(&mut self, change: Change, range: BlockRange) {
         if let Some((pending_change, pending)) = &mut self.pending
             && *pending_change == change
@@ -193,7 +194,7 @@ impl BandJournal {
         below.write(at, &self.buffer, persist, Purpose::Log)
     }
 
-    /// Everything that was written out is durable.
+    /// Marks everything that was written out as durable.
     pub(crate) fn flushed(&mut self) {
         if std::mem::take(&mut self.is_unflushed) {
             self.owes_synced = true;
@@ -202,13 +203,14 @@ impl BandJournal {
     }
 }
 
-/// A log's id names its drive and epoch, so that frames of an earlier one are never taken for its.
+/// A log's id identifies its drive and epoch, so frames of an earlier log are never taken for its
+/// own.
 pub(crate) fn log_id(id: u64, epoch: u64) -> u64 {
     id.wrapping_add(epoch.wrapping_mul(EPOCH_FACTOR))
 }
 
-/// The epoch of a log of that id, of drive `id`; none if it is no log of it. No drive has so many that one of another
-/// drive's would be taken for its.
+/// The epoch of the log `log_id` of drive `id`; `None` if it is not a log of that drive. No drive
+/// reaches so many epochs that another drive's log could be mistaken for one of its own.
 pub(crate) fn epoch_of(id: u64, log_id: u64) -> Option<u64> {
     let epoch = log_id.wrapping_sub(id).wrapping_mul(EPOCH_FACTOR_INVERSE);
     (1..1 << 32).contains(&epoch).then_some(epoch)

@@ -1,4 +1,4 @@
-//! Where everything lies on the drive below, and where a block of the host's lies.
+//! Where the regions are on the drive below, and where a block of the host is.
 //!
 //! ```text
 //!   | super 0 |g| super 1 |g| log 0 |g| log 1 |g| slot 0 |g| slot 1 |g| band 0 |g| band 1 |g| ...
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants
-//!   B1  Every region begins with a track and ends with a guard of `overlap_tracks`: a write in one
-//!       reaches no other.
+//!   B1  Every region begins with a track and ends with a guard of `overlap_tracks` tracks: a write
+//!       in one region reaches no other.
 
 use super::error::BandsError;
 use super::format::{Record, Superblock};
@@ -18,23 +18,23 @@ use imbrex_disk::{
     ShingleSpec,
 };
 
-/// Log blocks that a checkpoint does not need: a thousandth of the drive, within these.
+/// Log blocks beyond those of a checkpoint: a thousandth of the drive, within these bounds.
 const LOG_ROOM_BLOCKS_MIN: u64 = 32;
 const LOG_ROOM_BLOCKS_MAX: u64 = 4096;
 
-/// Runs remembered at most, one for every so many blocks, within these.
+/// The bound on runs: one for this many blocks, within these bounds.
 const BLOCKS_PER_RUN: u64 = 32;
 const RUN_COUNT_MIN: u64 = 64;
 const RUN_COUNT_MAX: u64 = 1 << 18;
 
-/// Frames of the log are this long: short, because a flush closes one.
+/// The length of the log's frames: short, because a flush closes one.
 pub(crate) const FRAME_LEN_BYTES: usize = 4 * BLOCK_LEN_BYTES;
 const FRAME_LEN_BLOCKS: u64 = (FRAME_LEN_BYTES / BLOCK_LEN_BYTES) as u64;
 
-/// What a frame holds besides its header, at least.
+/// The least payload of a frame, without its header.
 const FRAME_PAYLOAD_BYTES: u64 = FRAME_LEN_BYTES as u64 - 64;
 
-/// What a record takes besides itself: its length, and its share of frame headers.
+/// The overhead of a record: its length, and its share of frame headers.
 const RECORD_OVERHEAD_BYTES: u64 = 16;
 
 /// Runs in one record of a checkpoint.
@@ -47,14 +47,14 @@ pub(crate) struct Region {
     pub(crate) len: Blocks,
 }
 
-/// The drive below, divided.
+/// The drive below, divided into regions.
 #[derive(Clone, Debug)]
 pub(crate) struct BandLayout {
     pub(crate) superblock: Superblock,
     pub(crate) superblocks: [Pba; 2],
     pub(crate) logs: [Region; 2],
     pub(crate) slots: [Region; 2],
-    /// What the host sees.
+    /// The geometry that the host sees.
     pub(crate) geometry: Geometry,
     inner: Geometry,
     first_band: Pba,
@@ -62,7 +62,7 @@ pub(crate) struct BandLayout {
 }
 
 impl BandLayout {
-    /// Divides `inner` as `options` say.
+    /// Divides `inner` according to `options`.
     pub(crate) fn plan(inner: &Geometry, options: &BandOptions) -> Result<BandLayout, BandsError> {
         let shingle = shingle_of(inner)?;
         let len = inner.len().get();
@@ -79,7 +79,7 @@ impl BandLayout {
         };
         check("run_count_max", run_count_max, 2, 1 << 32)?;
         let room = (len / 1000).clamp(LOG_ROOM_BLOCKS_MIN, LOG_ROOM_BLOCKS_MAX);
-        // Every band may have one run more; there are fewer than would fill the drive.
+        // Every band may have one run more; this counts more bands than fit the drive.
         let stride = band_len.div_ceil(shingle.track_len.get()) + u64::from(shingle.overlap_tracks);
         let checkpoint = checkpoint_blocks(run_count_max + len / shingle.track_len.get() / stride);
         let superblock = Superblock {
@@ -104,7 +104,7 @@ impl BandLayout {
         BandLayout::of(inner, Superblock { band_count, ..superblock })
     }
 
-    /// The layout that a superblock describes, on the drive it is said to be on.
+    /// The layout that a superblock describes, on the drive that it names.
     pub(crate) fn of(inner: &Geometry, superblock: Superblock) -> Result<BandLayout, BandsError> {
         let shingle = shingle_of(inner)?;
         let described = GeometrySpec {
@@ -136,7 +136,8 @@ impl BandLayout {
         if band_count == 0 || band_count > inner.len().get() {
             return Err(damaged("band_count"));
         }
-        // One run more a band came later: it is not asked for here, so that older logs stay sound.
+        // The extra run for each band came in a later version. It is not required here, so that
+        // older logs stay sound.
         let run_count = run_count_max.min(1 << 32);
         let log_min = 1 + checkpoint_blocks(run_count) + rewrite_blocks(band_len.get(), run_count);
         if run_count_max > 1 << 32 || log_len.get() < log_min || log_len > inner.len() {
@@ -164,14 +165,14 @@ impl BandLayout {
         })
     }
 
-    /// Where the host's block `at` lies.
+    /// Where the host's block `at` is.
     pub(crate) fn locate(&self, at: Lba) -> Pba {
         let band_len = self.superblock.band_len.get();
         let (band, offset) = (at.get() / band_len, at.get() % band_len);
         self.first_band + Blocks::new(band * self.stride.get() + offset)
     }
 
-    /// Which block of the host lies at `at`; `None` for guards and all that lies before the bands.
+    /// The host's block at `at`; `None` for guards and everything before the bands.
     pub(crate) fn host_block(&self, at: Pba) -> Option<Lba> {
         let from_first = at.get().checked_sub(self.first_band.get())?;
         let (band, offset) = (from_first / self.stride.get(), from_first % self.stride.get());
@@ -180,7 +181,7 @@ impl BandLayout {
         is_held.then(|| Lba::new(band * band_len.get() + offset))
     }
 
-    /// The error of the drive below, told in the host's blocks where it names any.
+    /// An error of the drive below, with the host's addresses.
     pub(crate) fn error_for_host(&self, error: DiskError) -> DiskError {
         let host_run = |range: BlockRange| {
             let start = self.host_block(Pba::new(range.start.get()))?;
@@ -204,7 +205,7 @@ impl BandLayout {
         BlockRange::new(Lba::new(at.get() - at.get() % band_len.get()), band_len)
     }
 
-    /// `range` cut at the ends of bands.
+    /// `range`, split at the ends of bands.
     pub(crate) fn by_band(&self, range: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
         let (mut at, end) = (range.start, range.end());
         std::iter::from_fn(move || {
@@ -217,7 +218,7 @@ impl BandLayout {
         })
     }
 
-    /// The host's blocks of the same band that a write of `write` destroys, itself not included.
+    /// The host's blocks of the same band that a write of `write` destroys, without `write` itself.
     pub(crate) fn reach(&self, write: BlockRange) -> BlockRange {
         let at = Lba::new(self.locate(write.start).get());
         let reach = self.inner.reach(BlockRange::new(at, write.len));
@@ -226,16 +227,16 @@ impl BandLayout {
         BlockRange::new(start.min(end), end - start.min(end))
     }
 
-    /// The part of `write` that a track of `write` destroys before it is written: behind its first
-    /// track.
+    /// The part of `write` that its own tracks destroy before it is written: everything after its
+    /// first track.
     pub(crate) fn own_reach(&self, write: BlockRange) -> BlockRange {
         let first = self.reach(BlockRange::new(write.start, Blocks::new(1)));
         let start = if first.len.is_zero() { write.end() } else { first.start.min(write.end()) };
         BlockRange::new(start, write.end() - start)
     }
 
-    /// So many runs fit into a checkpoint: `run_count_max` and one a band, or fewer where an earlier
-    /// version made the log, but never fewer than `run_count_max`.
+    /// How many runs fit into a checkpoint: `run_count_max` and one a band. A log made by an
+    /// earlier version may hold fewer, but never fewer than `run_count_max`.
     pub(crate) fn run_count_limit(&self) -> u64 {
         let Superblock { log_len, run_count_max, .. } = self.superblock;
         let others = 1 + self.log_reserve().get() + LOG_ROOM_BLOCKS_MIN;
@@ -246,13 +247,13 @@ impl BandLayout {
         (parts * runs / (runs + 1)).max(run_count_max)
     }
 
-    /// A rewrite has no more pieces, or its record would not fit into the log.
+    /// The most pieces of a rewrite: the record of more pieces would not fit into the log.
     pub(crate) fn piece_count_max(&self) -> u64 {
         let Superblock { band_len, run_count_max, .. } = self.superblock;
         piece_count_max(band_len.get(), run_count_max)
     }
 
-    /// How many blocks a record of a rewrite and what may go with it take in the log.
+    /// How many blocks of the log the record of a rewrite takes, with the small records around it.
     pub(crate) fn log_reserve(&self) -> Blocks {
         let Superblock { band_len, run_count_max, .. } = self.superblock;
         Blocks::new(rewrite_blocks(band_len.get(), run_count_max))
@@ -285,7 +286,7 @@ impl Cursor<'_> {
         len.get().div_ceil(superblock.track_len.get()) + u64::from(superblock.overlap_tracks)
     }
 
-    /// How many tracks all takes with `band_count` bands, and where these begin.
+    /// How many tracks the layout takes with `band_count` bands, and where the bands begin.
     fn bands(&mut self, band_count: u64) -> (u64, Pba) {
         let stride = Cursor::tracks_of(self.superblock, self.superblock.band_len);
         (self.track.saturating_add(band_count.saturating_mul(stride)), self.here())
@@ -303,13 +304,14 @@ fn piece_count_max(band_len: u64, run_count_max: u64) -> u64 {
     (band_len / 2 + 1).min(run_count_max + 1)
 }
 
-/// What a rewrite's record takes, and the small ones around it, with the frame that is open.
+/// How many blocks the record of a rewrite takes, with the small records around it and the open
+/// frame.
 fn rewrite_blocks(band_len: u64, run_count_max: u64) -> u64 {
     let piece_count = piece_count_max(band_len, run_count_max);
     framed_blocks(Record::len_bytes_max(piece_count) + 8 * RECORD_OVERHEAD_BYTES) + 8
 }
 
-/// What a checkpoint of `run_count` runs takes.
+/// How many blocks a checkpoint of `run_count` runs takes.
 fn checkpoint_blocks(run_count: u64) -> u64 {
     let records = (run_count / RUNS_PER_RECORD as u64 + 2) * RECORD_OVERHEAD_BYTES;
     framed_blocks(Record::len_bytes_max(run_count) + records)

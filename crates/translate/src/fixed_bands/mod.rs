@@ -7,13 +7,13 @@
 //!                 read the rest back, modify, write it again
 //! ```
 //!
-//! A block of the host is *valid* from its first write until it is discarded; the layer remembers
-//! which are, as runs. A write that destroys nothing valid (an append, or an overwrite with nothing
-//! valid behind it in the band) goes straight through. Any other reads the valid blocks that it
-//! would destroy, and writes them again behind its own.
+//! A block of the host is *valid* from its first write until it is discarded. The layer remembers
+//! the valid blocks as runs. A write that destroys nothing valid goes straight through: an append,
+//! or an overwrite with nothing valid after it in the band. Any other write first reads the valid
+//! blocks that it would destroy, and then writes them again after its own.
 //!
-//! Writes that need a rewrite and follow one another are gathered, as a drive does in its write
-//! cache: a table that comes in pieces of 1 MiB is one rewrite.
+//! Consecutive writes that need a rewrite are gathered, as in a drive's write cache: a table that
+//! comes in pieces of 1 MiB is one rewrite.
 //!
 //! With [`Staging::Journaled`] a power cut during a rewrite loses nothing:
 //!
@@ -24,26 +24,28 @@
 //!     4. "done" -> the journal, with the next records
 //! ```
 //!
-//! Cut before 2 the band is as it was; cut after it, opening does step 3 again. Two slots take turns:
-//! when one is written again, the flush of step 1 of the rewrite in between has made its "done"
-//! durable.
+//! After a cut before step 2, the band is as it was; after a later cut, opening repeats step 3. Two
+//! slots alternate: before a slot is written again, the flush of step 1 of the rewrite in between
+//! has made its "done" durable.
 //!
 //! Invariants
-//!   F1  No valid block that can be read is ever destroyed outside of a rewrite that has its copy.
-//!   F2  What a flush acknowledged is valid after any crash, and reads back.
-//!   F3  A block that is not valid reads as zeros, and the disk below holds nothing there that would
-//!       have to be kept.
-//!   F4  At most one rewrite is under way, and the next begins after its end is durable or known.
-//!   F5  What is written over blocks that were discarded comes after the durable record of that: a drive may drop a
-//!       discard, and a power cut would leave them valid and destroyed.
-//!   F6  Blocks that count as valid and were never written are blank on the disk below: seen to be, or written.
-//!   F7  A valid block that cannot be read when its band is rewritten is left out, and stays valid: it may be
-//!       destroyed, and whoever reads it is told that it cannot be read until it is written again.
+//!   F1  A valid block that can be read is destroyed only in a rewrite that has a copy of it.
+//!   F2  Flushed data is valid after any crash, and can be read.
+//!   F3  A block that is not valid reads as zeros, and the disk below holds nothing there that it
+//!       would have to preserve.
+//!   F4  At most one rewrite is open, and the next begins after the end of the last one is durable
+//!       or known.
+//!   F5  A write over discarded blocks comes after the durable record of the discard. The drive may
+//!       drop a discard, and a power cut would otherwise leave the blocks valid and destroyed.
+//!   F6  Blocks that count as valid but were never written are blank on the disk below: they were
+//!       found blank, or written.
+//!   F7  A valid block that cannot be read when its band is rewritten is left out and stays valid.
+//!       It may be destroyed; reading it is an error until it is written again.
 //!
-//! Memory: the valid runs (at most [`BandOptions::run_count_max`] and one a band), what was gathered,
-//! and during a rewrite one band.
-//! Source: drive-managed disks as SEALDB (section II-B, table II) and SMRDB emulate them.
-//! Not here: which files share a band (`files`), what the platter does (`disk-sim`).
+//! Memory: the valid runs (at most [`BandOptions::run_count_max`] and one a band), the gathered
+//! writes, and one band during a rewrite.
+//! Source: drive-managed disks as emulated by SEALDB (section II-B, table II) and SMRDB.
+//! Not here: which files share a band (`files`), the physics of the platter (`disk-sim`).
 
 mod below;
 mod error;
@@ -74,7 +76,7 @@ use runs::Runs;
 use std::mem;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A disk that takes writes anywhere, over raw shingled tracks; see the module's documentation.
+/// A disk that takes writes anywhere, over raw shingled tracks; see the module.
 #[derive(Debug)]
 pub struct FixedBands {
     layout: BandLayout,
@@ -86,20 +88,21 @@ pub struct FixedBands {
 struct BandState {
     valid: Runs,
     journal: BandJournal,
-    /// What was discarded and is still valid after a power cut (F5).
+    /// Blocks that were discarded but would be valid again after a power cut (F5).
     discarded: Runs,
     next_seq: u64,
-    /// A write that waits for more before its band is rewritten.
+    /// A write that is gathered before its band is rewritten.
     waiting: Option<Waiting>,
-    /// The buffer of the last rewrite, any bytes: a band's worth of memory is not cheap to come by.
+    /// The buffer of the last rewrite, with any content: allocating a whole band is not cheap.
     image: Vec<u8>,
-    /// A request failed when something was half done: what is durable is unknown.
+    /// A request failed half-way: what is durable is unknown.
     is_poisoned: bool,
-    /// The band whose rewrite failed: its content is in the slot and cannot be read here.
+    /// The band whose rewrite failed: its content is in the slot, where this instance cannot read
+    /// it.
     torn: Option<BlockRange>,
 }
 
-/// Blocks that were acknowledged and are in memory only, as in a drive's write cache.
+/// Blocks that were acknowledged and are only in memory, as in a drive's write cache.
 #[derive(Debug)]
 struct Waiting {
     range: BlockRange,
@@ -107,7 +110,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Lays what waits over what was read.
+    /// Copies the waiting blocks over what was read.
     fn overlay(&self, request: &mut ReadRequest<'_>) {
         let len = Blocks::holding(request.buf.len() as u64);
         let start = self.range.start.max(request.at);
@@ -122,7 +125,7 @@ impl Waiting {
 }
 
 impl FixedBands {
-    /// Makes bands on `disk`, whose content is given up.
+    /// Makes bands on `disk`, and discards its content.
     ///
     /// # Errors
     /// [`BandsError::WrongRule`], [`BandsError::Option`], [`BandsError::TooSmall`],
@@ -137,13 +140,14 @@ impl FixedBands {
         let make = || {
             below.discard(whole)?;
             if matches!(heads[1], RegionHead::Unsound | RegionHead::Unreadable) {
-                // A discarded block may read as it did, and would be taken for a rotten header (J4).
+                // A discarded block may read as before, and would be taken for a rotten header
+                // (J4).
                 let blank = [0; BLOCK_LEN_BYTES];
                 below.write(layout.logs[1].start, &blank, Persist::Cached, Purpose::Log)?;
             }
             let epoch = first.max(second) + 1;
             let journal = BandJournal::begin(&below, &layout, 0, epoch, &Runs::default())?;
-            // The superblocks last: without them there are no bands.
+            // The superblocks come last: without them there are no bands.
             for at in layout.superblocks {
                 below.write(at, &superblock, Persist::Through, Purpose::Log)?;
             }
@@ -153,7 +157,8 @@ impl FixedBands {
         Ok(FixedBands::new(layout, below, Runs::default(), journal, 0))
     }
 
-    /// The disk that [`FixedBands::format`] would make of a drive of `inner`. Neither reads nor writes.
+    /// The geometry of the disk that [`FixedBands::format`] would make of a drive like `inner`.
+    /// Neither reads nor writes.
     ///
     /// # Errors
     /// [`BandsError::WrongRule`], [`BandsError::Option`], [`BandsError::TooSmall`].
@@ -161,11 +166,11 @@ impl FixedBands {
         Ok(BandLayout::plan(inner, options)?.geometry)
     }
 
-    /// Opens the bands on `disk`: finishes a rewrite that a power cut stopped, and writes a
+    /// Opens the bands on `disk`: finishes a rewrite that a power cut interrupted, and writes a
     /// checkpoint.
     ///
     /// # Errors
-    /// [`BandsError`] says what is damaged. The drive can be opened again.
+    /// [`BandsError`] names the damage. The drive can be opened again.
     pub fn open(disk: Arc<dyn Disk>) -> Result<FixedBands, BandsError> {
         let below = Below::new(disk);
         let recovered = recover::recover(&below)?;
@@ -173,7 +178,7 @@ impl FixedBands {
         Ok(FixedBands::new(layout, below, valid, journal, next_seq))
     }
 
-    /// Whether bands were made on `disk`. Writes nothing.
+    /// Whether `disk` has bands. Writes nothing.
     ///
     /// # Errors
     /// [`BandsError::Format`], [`BandsError::Disk`].
@@ -205,7 +210,7 @@ impl FixedBands {
         FixedBands { layout, below, state }
     }
 
-    /// How the bands were made.
+    /// The options that the bands were made with.
     pub fn options(&self) -> BandOptions {
         let format::Superblock {
             band_len, read_back, staging, gather_len, id, run_count_max, ..
@@ -218,12 +223,12 @@ impl FixedBands {
         self.layout.superblock.band_count
     }
 
-    /// Where the host's block `at` lies on the drive below: for tools that look at it there.
+    /// Where the host's block `at` is on the drive below, for tools that inspect it there.
     pub fn locate(&self, at: Lba) -> Pba {
         self.layout.locate(at)
     }
 
-    /// What the bands did of their own accord.
+    /// The layer's own work.
     pub fn band_counters(&self) -> BandCounters {
         self.below.band_counters()
     }
@@ -237,13 +242,14 @@ impl FixedBands {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, of a disk that still takes writes.
+    /// The state, if the disk still takes writes.
     fn write_state(&self) -> Result<RwLockWriteGuard<'_, BandState>, DiskError> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.is_poisoned { Err(DiskError::Poisoned) } else { Ok(state) }
     }
 
-    /// The error of a read, told to the host: with staging only what could not be read is ever destroyed (F7).
+    /// The host's view of a read error. With staging, only blocks that cannot be read are ever
+    /// destroyed (F7).
     fn loss_for_host(&self, error: DiskError) -> DiskError {
         match (self.layout.error_for_host(error), self.layout.superblock.staging) {
             (DiskError::Destroyed { range, .. }, Staging::Journaled) => {
@@ -253,7 +259,7 @@ impl FixedBands {
         }
     }
 
-    /// Makes sure that the journal takes what a request may add.
+    /// Makes room in the journal for what a request may add.
     fn make_room(&self, state: &mut BandState) -> Result<(), DiskError> {
         let BandState { journal, valid, discarded, is_poisoned, .. } = state;
         if journal.is_long() {
@@ -271,12 +277,13 @@ impl FixedBands {
         Ok(())
     }
 
-    /// Makes sure that the journal takes what `write` may add, and that it is no run too many: where it would be, the
-    /// blocks between it and its neighbour count as valid from now on.
+    /// Makes room in the journal for what `write` may add, and keeps the number of runs within its
+    /// bound: where `write` would exceed it, the blocks between it and its neighbour count as valid
+    /// from now on.
     fn make_room_for(&self, state: &mut BandState, write: BlockRange) -> Result<(), DiskError> {
         self.make_room(state)?;
         let Some(gap) = self.gap_to_close(&state.valid, write) else { return Ok(()) };
-        // What is on its way may still destroy something there, below.
+        // Writes that the disk below has not finished may still destroy something there.
         self.flush_all(state)?;
         let mut parts: Vec<BlockRange> = self.layout.by_band(gap).collect();
         let is_blank = |part: &BlockRange| {
@@ -287,7 +294,8 @@ impl FixedBands {
             make_valid(state, gap);
             return self.make_room(state);
         }
-        // A dropped discard, or a part of a write that failed (F6). One after another, each joins what is valid.
+        // A dropped discard, or a part of a write that failed (F6). In this order, each part joins
+        // valid blocks.
         if write.end() == gap.start {
             parts.reverse();
         }
@@ -299,8 +307,8 @@ impl FixedBands {
         Ok(())
     }
 
-    /// What must count as valid so that `write` is no run too many. A band in which nothing is valid gets one run more,
-    /// as long as the log takes it.
+    /// The blocks that must count as valid so that `write` does not exceed the bound on runs. A
+    /// band in which nothing is valid gets one run more while the log has room for it.
     fn gap_to_close(&self, valid: &Runs, write: BlockRange) -> Option<BlockRange> {
         let count = valid.count() as u64;
         if count < self.layout.superblock.run_count_max || valid.touches(write) {
@@ -355,7 +363,8 @@ impl FixedBands {
                 match self.release(state) {
                     Ok(()) => state.waiting = Some(Waiting { range: write, data: data.to_vec() }),
                     Err(error) if state.is_poisoned => return Err(error),
-                    // What waits is of another band, and goes on waiting: this one is done at once.
+                    // The waiting write is in another band and goes on waiting. This one is done at
+                    // once.
                     Err(_) => self.rewrite(state, &[(write, data)])?,
                 }
             }
@@ -372,8 +381,8 @@ impl FixedBands {
         Ok(())
     }
 
-    /// Adds a write to the one that waits in its band; false if it must be done on its own, and then
-    /// nothing waits in its band.
+    /// Adds a write to the one that waits in its band. Returns false if it must be done on its own;
+    /// then nothing waits in its band.
     fn join(
         &self,
         state: &mut BandState,
@@ -391,7 +400,7 @@ impl FixedBands {
         if !follows || len > self.layout.superblock.gather_len {
             return match self.release(state) {
                 Err(_) if !state.is_poisoned => {
-                    // The write may be the one that makes what cannot be read needless.
+                    // This write may replace the blocks that cannot be read.
                     self.release_with(state, write, data)?;
                     if persist == Persist::Through {
                         self.flush_all(state)?;
@@ -409,11 +418,11 @@ impl FixedBands {
         Ok(true)
     }
 
-    /// Writes what waits. If it cannot be done it goes on waiting.
+    /// Does the waiting write. If that fails, the write goes on waiting.
     fn release(&self, state: &mut BandState) -> Result<(), DiskError> {
         let Some(Waiting { range, data }) = state.waiting.take() else { return Ok(()) };
         let done = self.make_room_for(state, range).and_then(|()| {
-            // What was discarded meanwhile need not be read back any more.
+            // Blocks that were discarded meanwhile need not be read back.
             match plan_write(&self.layout, &state.valid, range) {
                 Plan::Direct => self.write_direct(state, range, &data, Persist::Cached),
                 Plan::Rewrite => self.rewrite(state, &[(range, &data)]),
@@ -425,7 +434,8 @@ impl FixedBands {
         done
     }
 
-    /// Writes what waits and `write`, of the same band, in one rewrite. If that cannot be done neither is.
+    /// Does the waiting write and `write`, of the same band, in one rewrite. If that fails, neither
+    /// is done.
     fn release_with(
         &self,
         state: &mut BandState,
@@ -470,23 +480,24 @@ impl FixedBands {
         Ok(())
     }
 
-    /// What a write that failed may have left where nothing is valid: a drive that refuses to destroy would keep it
-    /// (F3).
+    /// Discards what a failed write may have left where nothing is valid: a drive that refuses to
+    /// destroy would preserve it (F3).
     fn give_back(&self, state: &BandState, write: BlockRange) {
         for gap in state.valid.gaps(write) {
-            // Nothing but a hint; what the write failed of may fail this.
+            // A hint only: the cause of the failed write may make this fail too.
             let _ =
                 self.below.discard(Region { start: self.layout.locate(gap.start), len: gap.len });
         }
     }
 
-    /// Reads the valid rest of the band, and writes it again with the host's `own`, in their order.
+    /// Reads the valid rest of the band, and writes it again together with the host's `own`, in
+    /// order of address.
     fn rewrite(&self, state: &mut BandState, own: &[(BlockRange, &[u8])]) -> Result<(), DiskError> {
         let host_bytes = own.iter().map(|(_, data)| data.len() as u64).sum();
         self.rewrite_with(state, own, host_bytes)
     }
 
-    /// As `rewrite`, where only `host_bytes` of `own` are the host's.
+    /// Like `rewrite`, where only `host_bytes` of `own` are the host's.
     fn rewrite_with(
         &self,
         state: &mut BandState,
@@ -541,7 +552,7 @@ impl FixedBands {
         Ok(())
     }
 
-    /// `valid` without what cannot be read of `runs`.
+    /// `valid` without the blocks of `runs` that cannot be read.
     fn without_unreadable(&self, valid: &Runs, runs: &[BlockRange]) -> Result<Runs, DiskError> {
         let mut readable = valid.clone();
         for run in runs {
@@ -554,7 +565,7 @@ impl FixedBands {
         Ok(readable)
     }
 
-    /// Makes `image` the new content of `pieces`, one after another.
+    /// Fills `image` with the new contents of `pieces`, one after another.
     fn fill_image(
         &self,
         image: &mut Vec<u8>,
@@ -614,7 +625,7 @@ fn make_valid(state: &mut BandState, range: BlockRange) {
     }
 }
 
-/// The parts of `run` before and behind `hole`.
+/// The parts of `run` before and after `hole`.
 fn without(run: BlockRange, hole: Option<BlockRange>) -> impl Iterator<Item = BlockRange> {
     let hole = hole.filter(|hole| hole.overlaps(run));
     let hole = hole.unwrap_or(BlockRange::new(run.end(), Blocks::ZERO));
@@ -644,7 +655,8 @@ impl Disk for FixedBands {
             }
             let (mut at, mut rest) = (range.start, &mut *request.buf);
             let runs = state.valid.within(range);
-            // What waits is laid over it all: what lies below may not even be readable.
+            // The waiting blocks cover the result, and the blocks below them may not even be
+            // readable.
             let below = runs.flat_map(|run| self.layout.by_band(run));
             for run in below.flat_map(|run| without(run, waiting)) {
                 let (blank, behind) = rest.split_at_mut((run.start - at).bytes() as usize);
@@ -682,7 +694,7 @@ impl Disk for FixedBands {
         let mut state = self.write_state()?;
         let released = self.release(&mut state);
         if !state.is_poisoned {
-            // What waits in one band keeps no other from being durable.
+            // A write that waits in one band does not keep other bands from becoming durable.
             self.make_room(&mut state)?;
             self.flush_all(&mut state)?;
         }
@@ -707,7 +719,7 @@ impl Disk for FixedBands {
             self.make_room(&mut state)?;
             let before = state.valid.count() as u64;
             if before >= self.layout.superblock.run_count_max {
-                // A hint that would cost a run more than are remembered.
+                // A discard is a hint. This one would add a run beyond the bound.
                 let is_middle = run.start.get() > 0
                     && state.valid.holds(BlockRange::new(
                         Lba::new(run.start.get() - 1),

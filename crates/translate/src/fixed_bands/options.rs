@@ -4,7 +4,7 @@ use imbrex_disk::Blocks;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// How much of a band a rewrite reads back; only what is valid is ever read.
+/// How much of a band a rewrite reads back. Only valid blocks are ever read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBack {
     /// From the write to the end of the band's valid data.
@@ -16,32 +16,32 @@ pub enum ReadBack {
 /// Whether a rewrite can be finished after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staging {
-    /// Yes: what is rewritten lies in a staging slot first.
+    /// Yes: the new content is in a staging slot first.
     Journaled = 1,
-    /// **Unsafe**: a power cut during a rewrite destroys what was valid behind it. The published
-    /// emulations had no journal; this is for reproducing their figures beside honest ones.
+    /// **Unsafe**: a power cut during a rewrite destroys the valid blocks after it. The published
+    /// emulations had no journal; this option reproduces their figures next to honest ones.
     None = 2,
 }
 
-/// How bands are made. The drive remembers it.
+/// How bands are made. The superblock records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandOptions {
-    /// How much of the host's data a band holds, its guard not included: up to 80 MiB.
+    /// How much of the host's data a band holds, without its guard: up to 80 MiB.
     pub band_len: Blocks,
     /// How much a rewrite reads back.
     pub read_back: ReadBack,
     /// Whether a rewrite is staged first.
     pub staging: Staging,
-    /// Cached writes that follow one another and need a rewrite wait for each other in memory, up to
-    /// so many blocks of one band, until a flush or another rewrite: a host that writes a file in
-    /// pieces pays for one rewrite. At most one band waits. 0 rewrites at once.
+    /// Consecutive cached writes that need a rewrite wait in memory, up to this many blocks of one
+    /// band, until a flush or another rewrite. A host that writes a file in pieces then pays for
+    /// one rewrite. At most one band waits. 0 rewrites at once.
     pub gather_len: Blocks,
-    /// Names the bands on this drive, for their journal. Any number.
+    /// Identifies the bands on this drive in their journal. Any number.
     pub id: u64,
-    /// Runs of valid blocks remembered at most, besides one a band: where there would be more, blocks
-    /// between two runs count as valid, which costs rewrites and loses nothing. 0 chooses
-    /// by the drive's length.
+    /// How many runs of valid blocks are remembered at most, besides one a band. Where there would
+    /// be more, the blocks between two runs count as valid: this costs rewrites and loses nothing.
+    /// 0 chooses by the drive's length.
     pub run_count_max: u64,
 }
 

@@ -1,23 +1,23 @@
-//! Decides how a write to one band is done; does nothing.
+//! Decides how a write to one band is done; performs nothing.
 
 use super::layout::BandLayout;
 use super::options::{ReadBack, Staging};
 use super::runs::Runs;
 use imbrex_disk::BlockRange;
 
-/// How one write, within one band, is done.
+/// How one write within one band is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// It destroys nothing that is valid.
     Direct,
-    /// What is valid behind it is written again with it.
+    /// The valid blocks after it are written again together with it.
     Rewrite,
 }
 
-/// Plans `write` in a band of which `valid` is valid.
+/// Plans `write`, in a band whose valid blocks are `valid`.
 ///
-/// A write may overwrite valid blocks in place on its first track: each of them is the old or the
-/// new one if the power goes. On a later track the write itself destroys them first, so that a torn
+/// On its first track, a write may overwrite valid blocks in place: after a power cut, each of them
+/// is the old or the new one. On a later track the write itself destroys them first, so a torn
 /// write would lose both.
 pub(crate) fn plan_write(layout: &BandLayout, valid: &Runs, write: BlockRange) -> Plan {
     let destroys = valid.touches(layout.reach(write));
@@ -29,8 +29,8 @@ pub(crate) fn plan_write(layout: &BandLayout, valid: &Runs, write: BlockRange) -
     Plan::Rewrite
 }
 
-/// What of a band must be read before `own`, in order and apart from each other, are written to it, none of which is
-/// among them; and what is then written, in order: all of both.
+/// Plans a rewrite of the band for the writes `own`, which are in order and do not touch. Returns
+/// the valid runs to read, without `own`, and the runs to write: both together, in order.
 pub(crate) fn plan_rewrite(
     layout: &BandLayout,
     valid: &Runs,

@@ -1,4 +1,4 @@
-//! Opening: what the journal says, made true again.
+//! Opens bands: restores what the journal says.
 //!
 //! ```text
 //!   superblock -> flush -> the newer log with a whole checkpoint -> runs, a rewrite under way, unsynced runs
@@ -7,9 +7,10 @@
 //!      3. checkpoint in the other region; discard what is not valid
 //! ```
 //!
-//! Until the checkpoint of step 3 is whole the next opening reads the same log and does the same. Hence the flush:
-//! who was killed in a sync left what it wrote in the drive's cache. Step 1 destroys by what may be found there alone,
-//! and step 3 discards the other log, which may be the one that is durable.
+//! Until the checkpoint of step 3 is whole, the next opening reads the same log and does the same.
+//! The flush comes first because a process that was killed in a sync leaves its writes in the
+//! drive's cache. Step 1 would destroy blocks on the strength of cached records alone, and step 3
+//! discards the other log, which may be the durable one.
 
 use super::below::{Below, LOOK_LEN, Purpose};
 use super::error::{BandsError, during};
@@ -25,11 +26,11 @@ use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
 use imbrex_record_log::{Decoder, End, LogBounds, log_id_of};
 
-/// What one log says.
+/// The content of one log.
 #[derive(Debug, Default)]
 struct LogContent {
     valid: Runs,
-    /// Valid by records that nothing calls synced.
+    /// Blocks that are valid by records without a later `synced`.
     unsynced: Runs,
     rewrite: Option<Rewrite>,
     next_seq: u64,
@@ -61,7 +62,8 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
         drop_destroyed(below, &layout, &mut content)
             .map_err(during("looking at unsynced blocks"))?;
     }
-    // Some were torn apart, or an earlier version made the log and kept more than it holds.
+    // A power cut may have split runs, or an earlier version made the log and kept more runs than
+    // it holds.
     let too_many = (content.valid.count() as u64).saturating_sub(layout.run_count_limit());
     close_gaps(below, &layout, &mut content.valid, too_many)
         .map_err(during("looking between valid blocks"))?;
@@ -74,7 +76,7 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     Ok(Recovered { layout, valid: content.valid, journal, next_seq: content.next_seq })
 }
 
-/// Makes `count` runs fewer: the shortest gaps between them count as valid from now on, of those that are blank (F6).
+/// Removes `count` gaps between runs: the shortest blank ones count as valid from now on (F6).
 fn close_gaps(
     below: &Below,
     layout: &BandLayout,
@@ -84,7 +86,7 @@ fn close_gaps(
     if count == 0 {
         return Ok(());
     }
-    // What is on its way may still destroy something there.
+    // Writes that the disk below has not finished may still destroy something there.
     below.flush()?;
     let mut left = count as usize;
     let mut others = Vec::new();
@@ -103,7 +105,7 @@ fn close_gaps(
             others.push(gap);
         }
     }
-    // Rather blocks that cannot be read and that nobody wrote than a drive that does not open.
+    // Unreadable blocks that were never written are better than a drive that does not open.
     others.into_iter().take(left).for_each(|gap| valid.insert(gap));
     Ok(())
 }
@@ -114,7 +116,7 @@ fn discard(below: &Below, layout: &BandLayout, range: BlockRange) -> Result<(), 
     })
 }
 
-/// What the first blocks of both log regions say.
+/// The contents of the first blocks of both log regions.
 pub(crate) fn read_heads(below: &Below, layout: &BandLayout) -> Result<[RegionHead; 2], DiskError> {
     let mut heads = [RegionHead::Absent; 2];
     for (head, log) in heads.iter_mut().zip(layout.logs) {
@@ -132,7 +134,7 @@ pub(crate) fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
     let imbrex_disk::Rule::IsolationDistance(shingle) = geometry.rule() else {
         return Err(BandsError::WrongRule { got: geometry.rule().name() });
     };
-    // The second copy lies behind the first one's guard: both places follow from the drive.
+    // The second copy follows the first one's guard: the drive determines both places.
     let second = shingle.track_len.get() * (1 + u64::from(shingle.overlap_tracks));
     let mut fault = Fault::None;
     for at in [0, second] {
@@ -162,7 +164,7 @@ pub(crate) fn read_superblock(below: &Below) -> Result<Superblock, BandsError> {
     })
 }
 
-/// The region and content of the log that counts, and the highest epoch there ever was.
+/// The region and content of the log that counts, and the highest epoch so far.
 fn read_logs(below: &Below, layout: &BandLayout) -> Result<(usize, u64, LogContent), BandsError> {
     let failed = |source| during("reading the head of the journal")(source);
     let heads = read_heads(below, layout).map_err(failed)?;
@@ -171,12 +173,12 @@ fn read_logs(below: &Below, layout: &BandLayout) -> Result<(usize, u64, LogConte
         match head {
             RegionHead::Absent => {}
             RegionHead::Log { epoch } => epochs.push((epoch, region)),
-            // All that it says is the epoch, which what lies behind it says as well.
+            // A header only gives the epoch, and so do the frames after it.
             RegionHead::Unreadable => {
                 let found = find_epoch(below, layout, region).map_err(failed)?;
                 epochs.extend(found.map(|epoch| (epoch, region)));
             }
-            // It may be the newer log: the older one would undo what it made durable (J4).
+            // It may be the newer log's: the older log would undo what that one made durable (J4).
             RegionHead::Unsound => {
                 return Err(journal_damaged(format!(
                     "the header of region {region} is neither blank nor sound"
@@ -196,7 +198,7 @@ fn read_logs(below: &Below, layout: &BandLayout) -> Result<(usize, u64, LogConte
     Err(journal_damaged(format!("none of its two regions holds a whole checkpoint: {epochs:?}")))
 }
 
-/// The newest epoch of which a frame lies in the region.
+/// The newest epoch with a frame in the region.
 fn find_epoch(below: &Below, layout: &BandLayout, region: usize) -> Result<Option<u64>, DiskError> {
     let Region { start, len } = layout.logs[region];
     let mut block: Block = [0; BLOCK_LEN_BYTES];
@@ -225,7 +227,8 @@ fn read_log(
         len_blocks: (len - Blocks::new(1)).get(),
         durable_blocks: 0,
     };
-    // What was being written when the power went was not durable, and behind the end nothing was lost.
+    // Frames that were being written when the power went were not durable, and nothing after the
+    // end was lost.
     let read = |offset: u64, buf: &mut [u8]| {
         below.read_for_recovery(first + Blocks::new(offset / BLOCK_LEN_BYTES as u64), buf)
     };
@@ -313,7 +316,7 @@ fn check_rewrite(layout: &BandLayout, rewrite: &Rewrite) -> Result<(), String> {
     }
 }
 
-/// Finishes a rewrite that was under way.
+/// Finishes a rewrite that was open.
 fn replay(
     below: &Below,
     layout: &BandLayout,
@@ -341,8 +344,8 @@ fn replay(
     rewrite_from_slot(below, layout, valid, image).map_err(during("finishing a rewrite"))
 }
 
-/// What a rewrite writes: its pieces in order, and their content one after another, of which so many bytes are the
-/// host's.
+/// What a rewrite writes: its pieces in order, and their contents one after another. `host_bytes`
+/// of them are the host's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image<'a> {
     pub(crate) pieces: &'a [BlockRange],
@@ -350,8 +353,8 @@ pub(crate) struct Image<'a> {
     pub(crate) host_bytes: u64,
 }
 
-/// Step 3 of a rewrite whose slot and record are durable. What is `valid` behind its start and none of its pieces
-/// could not be read (F7).
+/// Step 3 of a rewrite whose slot and record are durable. Valid blocks that follow its start and
+/// are in none of its pieces could not be read (F7).
 pub(crate) fn rewrite_from_slot(
     below: &Below,
     layout: &BandLayout,
@@ -363,8 +366,8 @@ pub(crate) fn rewrite_from_slot(
     let mut lost = Runs::default();
     valid.within(rest).for_each(|run| lost.insert(run));
     image.pieces.iter().for_each(|&piece| lost.remove(piece));
-    // The slot has it all: a disk that refuses to destroy must know that it may. What is lost is not discarded, or it
-    // would read as zeros.
+    // The slot has everything, and a disk that refuses to destroy must be allowed to. Lost blocks
+    // are not discarded, or they would read as zeros.
     for part in lost.gaps(rest) {
         below.discard(Region { start: layout.locate(part.start), len: part.len })?;
     }
@@ -390,10 +393,11 @@ pub(crate) fn write_pieces(
     Ok(())
 }
 
-/// Takes out of the valid runs what a power cut destroyed on its way: nobody was promised it.
+/// Removes the unsynced blocks that a power cut destroyed from the valid runs: they were never
+/// acknowledged as durable.
 ///
-/// Without staging a rewrite may have destroyed what *was* promised: then it stays valid, and reading
-/// it says that it is destroyed.
+/// Without staging, a rewrite may have destroyed acknowledged blocks as well. Those stay valid, and
+/// reading them reports that they are destroyed.
 fn drop_destroyed(
     below: &Below,
     layout: &BandLayout,

@@ -1,7 +1,7 @@
 //! A set of blocks, kept as runs.
 //!
 //! Invariants
-//!   R1  Runs do not overlap and never touch: the set is as short as can be.
+//!   R1  Runs do not overlap and never touch, so the set has as few as possible.
 
 use imbrex_disk::{BlockRange, Blocks, Lba};
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ impl Runs {
         self.ends.insert(start, end);
     }
 
-    /// Takes `range` out.
+    /// Removes `range`.
     pub(crate) fn remove(&mut self, range: BlockRange) {
         let held: Vec<BlockRange> = self.within(range).collect();
         for part in held {
