@@ -1,4 +1,4 @@
-//! The bytes of the write buffer, and where their copies lie in the journal.
+//! The contents of the write buffer, and the places of their copies in the journal.
 //!
 //! ```text
 //!     chunk     0 .. 15        16 .. 31        48 .. 63
@@ -8,8 +8,8 @@
 //!               LBA 520..522 -> PBA 1004
 //! ```
 //!
-//! Blocks are allocated one by one, so that single blocks far apart cost no more than what they
-//! hold; the index has one entry for sixteen neighbours, so that long writes are quick.
+//! Blocks are allocated one by one, so single blocks far apart cost no more than their content. The
+//! index has one entry for sixteen neighbours, so long writes are quick.
 //!
 //! Invariants
 //!   U1  No chunk is empty, and the length is the number of blocks held.
@@ -27,7 +27,7 @@ const CHUNK_LEN: u64 = 16;
 type BlockBytes = Box<[u8; BLOCK_LEN_BYTES]>;
 type Chunk = [Option<BlockBytes>; CHUNK_LEN as usize];
 
-/// The bytes of whole blocks by LBA, and how many there may be.
+/// Whole blocks by LBA, with a capacity.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     capacity: Blocks,
@@ -41,12 +41,12 @@ impl Buffer {
         Buffer { capacity, len: 0, chunks: BTreeMap::new() }
     }
 
-    /// How much it may hold. A bound for the caller to keep: a write is never refused.
+    /// The capacity. Callers keep to it; the buffer never refuses a write.
     pub(crate) fn capacity(&self) -> Blocks {
         self.capacity
     }
 
-    /// Sets how much it may hold; what is held beyond that stays until it is removed.
+    /// Sets the capacity. Excess blocks stay until they are removed.
     pub(crate) fn set_capacity(&mut self, capacity: Blocks) {
         self.capacity = capacity;
     }
@@ -77,7 +77,7 @@ impl Buffer {
             + self.chunks.len() as u64 * CHUNK_BYTES * 100 / 69
     }
 
-    /// Puts `data`, whole blocks, at `at`, and says how many of the blocks were not held before.
+    /// Puts `data`, whole blocks, at `at`; returns how many of the blocks are new.
     pub(crate) fn write(&mut self, at: Lba, data: &[u8]) -> Blocks {
         assert!(data.len().is_multiple_of(BLOCK_LEN_BYTES), "the buffer takes whole blocks");
         let before = self.len;
@@ -106,7 +106,7 @@ impl Buffer {
         Blocks::new(self.len - before)
     }
 
-    /// Drops the blocks of `range`, and says how many were held.
+    /// Drops the blocks of `range`; returns how many were held.
     pub(crate) fn remove(&mut self, range: BlockRange) -> Blocks {
         let before = self.len;
         let (start, end) = (range.start.get(), range.end().get());
@@ -140,8 +140,8 @@ impl Buffer {
             .filter_map(|(lba, held)| Some((Lba::new(lba), &**held.as_ref()?)))
     }
 
-    /// Copies what is held of the blocks from `at` over `buf`, whole blocks, leaves the others as
-    /// they are, and says how many it copied.
+    /// Copies held blocks from `at` on over `buf`, which is whole blocks, and leaves the others
+    /// unchanged. Returns how many blocks it copied.
     pub(crate) fn read_over(&self, at: Lba, buf: &mut [u8]) -> Blocks {
         let range = BlockRange::new(at, Blocks::holding(buf.len() as u64));
         let mut count = 0;
@@ -153,7 +153,7 @@ impl Buffer {
         Blocks::new(count)
     }
 
-    /// Appends the bytes of `range`, all of which is held, to `out`.
+    /// Appends the content of `range`, which must be held completely, to `out`.
     pub(crate) fn append_to(&self, range: BlockRange, out: &mut Vec<u8>) {
         out.reserve(range.len.bytes() as usize);
         let mut count = 0;
@@ -186,16 +186,17 @@ impl Buffer {
     }
 }
 
-/// Where the journal has the newest copy of what the buffer holds: D^(k) of the paper for each zone.
+/// The place of the newest journal copy of each block in the buffer: the paper's D^(k) for each
+/// zone.
 ///
-/// Copies that the buffer does not need any more (written again, evicted, trimmed) are not active.
+/// A copy that the buffer no longer needs (written again, evicted, trimmed) is not active.
 #[derive(Debug)]
 pub(crate) struct JournalIndex {
     copies: Mapping,
 }
 
 impl JournalIndex {
-    /// No copies yet. `spec` tells of the whole drive: journal zones go by their numbers on it.
+    /// No copies yet. `spec` describes the whole drive: journal zones have their numbers on it.
     ///
     /// # Errors
     /// As [`Mapping::new`].
@@ -203,7 +204,7 @@ impl JournalIndex {
         Ok(JournalIndex { copies: Mapping::new(spec)? })
     }
 
-    /// The newest copy of `range` is now at `at`, where no other active copy is.
+    /// Records that the newest copy of `range` is at `at`, where no other active copy is.
     ///
     /// # Errors
     /// As [`Mapping::set`]; nothing has changed.
@@ -211,7 +212,7 @@ impl JournalIndex {
         self.copies.set(range, at).map(drop)
     }
 
-    /// `range` was evicted or trimmed: the copies of it are not needed.
+    /// Drops the copies of `range`, which was evicted or trimmed.
     pub(crate) fn forget(&mut self, range: BlockRange) {
         self.copies.unset(range);
     }
@@ -227,7 +228,7 @@ impl JournalIndex {
         self.copies.mapped()
     }
 
-    /// The zone with the least active data, of several the first.
+    /// The zone with the least active data; of equal ones, the first.
     pub(crate) fn least_active(&self, sealed: impl IntoIterator<Item = ZoneId>) -> Option<ZoneId> {
         sealed.into_iter().min_by_key(|&zone| self.active(zone))
     }
@@ -237,7 +238,7 @@ impl JournalIndex {
         self.copies.runs_in(zone).map(|run| run.range())
     }
 
-    /// Where the copies of `range` are, in the order of LBAs, without what has none.
+    /// The places of the copies of `range`, in the order of LBAs, without blocks that have no copy.
     pub(crate) fn copies_of(
         &self,
         range: BlockRange,

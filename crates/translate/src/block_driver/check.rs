@@ -1,4 +1,5 @@
-//! Whether all that a block device holds still reads, and what each zone of its drive is for.
+//! Checks that everything on a block device can be read, and reports the use of each zone of its
+//! drive.
 //!
 //! ```text
 //!     mapping, zone by zone  -->  read 4 MiB at a time, as the host would
@@ -7,10 +8,11 @@
 //!                                 by halves: which blocks
 //! ```
 //!
-//! Every block is judged by its checksum, as in any read. Superblocks, checkpoint and the journal were read by opening,
-//! which wrote all of them anew; what it could not read of the write buffer is lost, and told with the rest.
+//! Every block is judged by its checksum, as in any read. Opening has read superblocks, checkpoint
+//! and journal, and has written all of them anew. Blocks of the write buffer that it could not read
+//! are lost, and are reported with the others.
 //!
-//! Not here: what a block device can do about it, which is nothing: the host writes anew what cannot be read.
+//! Not here: repair. Only the host can write again what cannot be read.
 
 use super::device::BlockDriver;
 use super::mapping::MapRun;
@@ -21,19 +23,19 @@ use super::zones::SUPERBLOCK_ZONE_COUNT;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, ReadRequest, ZoneId, ZoneInfo, ZoneState};
 use std::ops::ControlFlow;
 
-/// What [`BlockDriver::check_with`] found.
+/// The result of [`BlockDriver::check_with`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverCheck {
-    /// How many blocks data zones hold for the host; all of them were read.
+    /// How many of the host's blocks are in data zones; all of them were read.
     pub mapped: Blocks,
-    /// How many blocks the write buffer holds, and the journal for it.
+    /// How many blocks are in the write buffer, with copies in the journal.
     pub buffered: Blocks,
-    /// What the host reads an error from, in order of LBA, none touching the next.
+    /// The ranges that the host cannot read, in order of LBA; no two of them touch.
     pub unreadable: Vec<BlockRange>,
 }
 
-/// What a zone of the drive below a block device is for.
+/// The use of a zone of the drive below a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceZoneUse {
@@ -54,22 +56,24 @@ pub enum DeviceZoneUse {
 pub struct DeviceZone {
     /// As the drive reports it.
     pub info: ZoneInfo,
-    /// What it is for.
+    /// Its use.
     pub used: DeviceZoneUse,
-    /// How much of it counts: of data what the host would read there, with the summaries; of the journal what the write
-    /// buffer holds; of the others what was written, where the drive tells.
+    /// How much of it counts. In a data zone: data that the host would read there, with the
+    /// summaries. In a journal zone: data that the write buffer holds. In other zones: what was
+    /// written, where the drive reports it.
     pub live: Blocks,
 }
 
 impl BlockDriver {
-    /// Reads all that the device holds. After each piece `watch` is given how many blocks are read and how many there
-    /// are, and may end the check: then there is no result.
+    /// Reads everything on the device. After each piece, `watch` gets the number of blocks read and
+    /// their total. If it breaks off the check, there is no result.
     ///
-    /// The host may go on meanwhile; what is moved is read by who moves it. Cost: everything is read, in the order in
-    /// which it lies on the drive; 24 bytes of memory for each node of the mapping in a zone.
+    /// The host may go on meanwhile; blocks that are moved during the check are read by that move.
+    /// Cost: reads everything, in the order in which it is stored on the drive; 24 bytes of memory
+    /// for each mapping node of a zone.
     ///
     /// # Errors
-    /// [`DiskError`], but for blocks that cannot be read: those are what is looked for.
+    /// [`DiskError`], except for blocks that cannot be read: those are the result.
     pub fn check_with(
         &self,
         watch: &mut dyn FnMut(Blocks, Blocks) -> ControlFlow<()>,
@@ -137,7 +141,7 @@ impl BlockDriver {
         self.find_unreadable(BlockRange::new(range.start + half, range.len - half), found)
     }
 
-    /// What each zone of the drive is for.
+    /// The use of each zone of the drive.
     pub fn zones(&self) -> Vec<DeviceZone> {
         let state = self.state();
         let is_of_journal =
@@ -166,7 +170,7 @@ impl BlockDriver {
     }
 }
 
-/// What is read of `run` at a time.
+/// The pieces in which `run` is read.
 fn pieces(run: MapRun) -> impl Iterator<Item = BlockRange> {
     (0..run.len.get()).step_by(READ_LEN as usize).map(move |from| {
         let len = Blocks::new((run.len.get() - from).min(READ_LEN));
@@ -206,7 +210,7 @@ mod tests {
         assert_eq!(checked(&driver).unreadable, wrong[1..]);
     }
 
-    /// What was in the write buffer and rotted in the journal is in no map.
+    /// A block that was in the write buffer and rotted in the journal is in no map.
     #[test]
     fn a_check_tells_what_opening_lost() {
         let (drive, options, driver) = written(false);

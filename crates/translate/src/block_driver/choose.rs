@@ -1,38 +1,40 @@
-//! Which zones to clean: those whose valid data, put together, need the fewest mapping nodes.
+//! Chooses the zones to clean: those whose valid data, put together, need the fewest mapping nodes.
 //!
 //! ```text
 //!     zone 3   aaa.....cc......      zone 7   ...bb....      zone 9   .zz....xx..
 //!     LBA      0..3    5..7                   3..5                    90..92  40..42
 //!
-//!     cleaned together, 3 and 7 become one run, 0..7: three nodes are now one, R(3,7) = 2
+//!     cleaned together, 3 and 7 become one run, 0..7: three nodes become one,  R(3,7) = 2
 //!     3 and 9 stay four runs:                                                  R(3,9) = 0
 //! ```
 //!
-//! The mapping nodes of a zone are runs of LBAs; cleaning writes the runs of all chosen zones in the
-//! order of their LBAs, and runs that touch become one node. R(i,j) is how many nodes fewer there
-//! are if zones i and j are cleaned together, R(i,i) if only i is.
+//! The mapping nodes of a zone are runs of LBAs. Cleaning writes the runs of all chosen zones in
+//! the order of their LBAs, and runs that touch become one node. R(i,j) is the number of nodes
+//! saved if zones i and j are cleaned together, and R(i,i) if only i is.
 //!
-//! No LBA is valid in two zones, so a run has at most one neighbour behind it, and it is a fact about
-//! two zones alone whether two runs touch. Hence the reduction of a set of zones is the sum of R(i,i)
-//! and of what each pair adds, and one pass over the sorted runs of all candidates finds the matrix.
+//! No LBA is valid in two zones, so at most one run follows a run directly, and whether two runs
+//! touch depends on their two zones alone. Hence the saving of a set of zones is the sum of R(i,i)
+//! and of what each pair adds. One pass over the sorted runs of all candidates finds the matrix.
 //!
 //! The paper takes the best pair first and then, one by one, "the zone with the largest R(k,j)" for
-//! the zones j already chosen. We take the zone that reduces the union most, which is what its
-//! equation 3 asks for, and R(i,i) where one zone is all that is wanted.
+//! the zones j already chosen. We take the zone that reduces the union most, as its equation 3
+//! asks, and R(i,i) where only one zone is wanted.
 //!
-//! Why not just the most garbage: on a disk the time of a cleaning is mostly that of reading a zone
-//! through, whether much or little of it is valid. That holds while little of it is. Where writes come back to
-//! some files, the twenty emptiest zones are anything between empty and full, and those that merge most are the
-//! full ones. So a choice has a budget: the valid data of as many of the emptiest zones, and a tenth of what was
-//! written to those chosen (decision 49). In the paper no choice costs more than eleven points of garbage.
+//! Why not simply the most garbage? On a disk, a cleaning spends most of its time reading a zone
+//! through, however much of it is valid. That holds while little of it is valid. Where writes
+//! return to some files, the twenty emptiest zones range from empty to full, and those that merge
+//! most are the full ones. So a choice has a budget: the valid data of the same number of the
+//! emptiest zones, plus a tenth of what was written to the chosen ones (decision 49). In the paper
+//! no choice costs more than eleven points of garbage.
 //!
 //! Invariants
-//!   H1  The same zones in any order give the same choice: ties go to the zone with less valid data,
-//!       then to the lower number.
-//!   H2  What is chosen has at most a tenth of its length more valid data than as many zones that have least.
+//!   H1  The same zones in any order give the same choice: ties go to the zone with less valid
+//!       data, then to the lower number.
+//!   H2  The chosen zones have at most a tenth of their length more valid data than the same number
+//!       of the emptiest zones.
 //!
 //! Source: section II-C of the paper, tables II and III.
-//! Not here: reading the valid data and writing it again. A zone without any valid data needs no
+//! Not here: reading the valid data and writing it again. A zone without valid data needs no
 //! cleaning but a reset, at once; [`candidates`] leaves it out.
 
 use imbrex_disk::{BlockRange, Blocks, ZoneId};
@@ -40,8 +42,8 @@ use imbrex_disk::{BlockRange, Blocks, ZoneId};
 /// How to choose zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleaningOrder {
-    /// Of the `candidate_count` zones with the least valid data those that merge the most nodes, and have hardly
-    /// more valid data together than those with least.
+    /// Of the `candidate_count` zones with the least valid data, those that merge the most nodes
+    /// and stay within the budget of valid data.
     MostMerged {
         /// The paper's n_c, 20.
         candidate_count: usize,
@@ -74,8 +76,8 @@ impl CleaningOrder {
         }
     }
 
-    /// How many of these zones can be chosen, which are in the order of their valid data: no more than may be
-    /// seen, and none that breaks the budget with all the others as empty as can be.
+    /// How many of `fills`, sorted by valid data, are candidates: at most `candidate_count`, and
+    /// none that breaks the budget even together with the emptiest zones.
     fn candidates_of(self, fills: &[ZoneFill]) -> usize {
         let count = self.chosen_count().min(fills.len());
         let Some(last_least) = fills[..count].last() else { return 0 };
@@ -86,7 +88,7 @@ impl CleaningOrder {
     }
 }
 
-/// So much more valid data may a zone have that is chosen, in the mean: a tenth of what was written to it.
+/// How much more valid data a chosen zone may have, in the mean: a tenth of what was written to it.
 fn spare(written: Blocks) -> u64 {
     written.get() / 10
 }
@@ -102,15 +104,15 @@ pub struct ZoneFill {
     pub valid: Blocks,
 }
 
-/// What is valid in a candidate.
+/// The valid data of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneContent {
     /// Which zone.
     pub zone: ZoneId,
     /// How much was written to it.
     pub written: Blocks,
-    /// The LBAs of its mapping nodes, in any order: in that of their PBAs, say. None overlaps
-    /// another, of this zone or of any other.
+    /// The LBAs of its mapping nodes, in any order, for example by PBA. No run overlaps another, of
+    /// this zone or any other.
     pub runs: Vec<BlockRange>,
 }
 
@@ -121,7 +123,7 @@ impl ZoneContent {
     }
 }
 
-/// Zones to clean together, and what it gives.
+/// Zones to clean together, and the effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleaningChoice {
     /// The zones, in the order in which they were chosen.
@@ -148,7 +150,8 @@ impl CleaningChoice {
     }
 }
 
-/// The zones whose content [`choose`] wants to see: those with the least valid data but some, in that order.
+/// The zones whose contents [`choose`] needs: those with the least valid data, but some, in that
+/// order.
 pub fn candidates(order: CleaningOrder, sealed: impl IntoIterator<Item = ZoneFill>) -> Vec<ZoneId> {
     let mut zones: Vec<ZoneFill> =
         sealed.into_iter().filter(|fill| !fill.valid.is_zero()).collect();
@@ -165,7 +168,7 @@ pub fn candidates(order: CleaningOrder, sealed: impl IntoIterator<Item = ZoneFil
     zones.into_iter().map(|fill| fill.zone).collect()
 }
 
-/// Chooses of `candidates` the zones to clean; fewer than wanted where there are fewer.
+/// Chooses the zones to clean from `candidates`; returns fewer than wanted if there are fewer.
 ///
 /// Cost: the runs of all candidates are sorted once; 20 zones of 100,000 runs each took 0.1 s if they
 /// came in the order of LBAs, 0.2 s if not.
@@ -203,7 +206,7 @@ pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> CleaningChoic
     cleaning
 }
 
-/// How many pairs of touching runs each pair of zones has.
+/// For each pair of zones, how many pairs of touching runs they have.
 struct Merges {
     zone_count: usize,
     /// Row by row; symmetric, with each zone's own pairs on the diagonal.
@@ -218,7 +221,7 @@ impl Merges {
             zone_count = index + 1;
             runs.extend(zone.iter().map(|run| (run.start.get(), run.end().get(), index)));
         }
-        // Stable, because it is the one that makes use of sorted stretches.
+        // The stable sort makes use of stretches that are already sorted.
         runs.sort_by_key(|&(start, ..)| start);
         let mut pairs = vec![0; zone_count * zone_count];
         for pair in runs.windows(2) {
@@ -237,7 +240,7 @@ impl Merges {
         self.pairs[a * self.zone_count + b]
     }
 
-    /// How many nodes fewer if `zones` are cleaned together.
+    /// How many nodes are saved if `zones` are cleaned together.
     fn of(&self, zones: &[usize]) -> u64 {
         let with_earlier = |(index, &a): (usize, &usize)| -> u64 {
             zones[..=index].iter().map(|&b| self.between(a, b)).sum()
@@ -245,8 +248,8 @@ impl Merges {
         zones.iter().enumerate().map(with_earlier).sum()
     }
 
-    /// The best zone or the best pair that fits, then greedily; lower indexes where it makes no difference. Beside
-    /// zones that fit the first of the others does.
+    /// The best zone or the best pair that fits, then greedily; of equal ones, the lower indexes.
+    /// The first remaining zone always fits next to zones that fit.
     fn best(&self, chosen_count: usize, fits: impl Fn(&[usize]) -> bool) -> Vec<usize> {
         let all = 0..self.zone_count;
         let mut chosen: Vec<usize> = Vec::new();
@@ -269,7 +272,7 @@ impl Merges {
     }
 }
 
-/// The first of the items that have the most.
+/// The first item with the highest value.
 fn first_of_most<T>(items: impl Iterator<Item = T>, most: impl Fn(&T) -> u64) -> Option<T> {
     let mut best: Option<(u64, T)> = None;
     for item in items {

@@ -1,11 +1,12 @@
-//! Formatting: how much of a drive the host gets, and the first superblock.
+//! Formats a device: decides how much of the drive the host gets, and writes the first superblock.
 //!
 //! ```text
 //!     | superblocks | journal | pool: len of the host ...................... | spare |
-//!                               zones that the drive has given up count for neither
+//!                               zones that the drive has given up count in neither
 //! ```
 //!
-//! What the host does not get is what it takes to go on when all of it is written, to random places:
+//! The spare zones are what the driver needs to keep going when the host has written all of its
+//! blocks at random places:
 //!
 //! ```text
 //!     spare >= reserve, with the next checkpoint in it, twice      K5
@@ -29,18 +30,19 @@ use std::sync::Arc;
 
 /// Data zones that the smallest device has.
 pub const POOL_ZONE_COUNT_MIN: u64 = 24;
-/// Zones that are never the host's: the reserve, two being written, and some to clean.
+/// Zones that the host never gets: the reserve, two being written, and some to clean.
 pub const SPARE_ZONE_COUNT_MIN: u64 = 14;
 /// Zones being written, and some with garbage.
 const WORKING_ZONE_COUNT: u64 = 4;
-/// Zones that are written in part at once: the host's, cleaning's, one for each copy of a checkpoint, and two of the
-/// journal where a power cut took back that the older one was finished; besides those of superblocks.
+/// How many zones are written in part at once, besides those of superblocks: the host's,
+/// cleaning's, one for each copy of a checkpoint, and two of the journal, since a power cut may
+/// take back that the older one was finished.
 const ACTIVE_ZONE_COUNT: u32 = 6;
-/// Zones with a stretch that no summary tells of, and a few more after power cuts.
+/// Zones with an open stretch, and a few more after power cuts.
 const OPEN_STRETCH_COUNT: u64 = 8;
 
-/// How many of `zone_count` zones behind the journal the host does not get, where each takes `zone_len` and the drive
-/// has `drive_len`.
+/// How many of the `zone_count` zones after the journal the host does not get. Each zone takes
+/// `zone_len`, and the drive has `drive_len`.
 pub fn spare_zone_count(
     zone_count: u64,
     zone_len: Blocks,
@@ -49,28 +51,28 @@ pub fn spare_zone_count(
 ) -> u64 {
     let by_share = zone_count * options.spare_percent / 100;
     let len = checkpoint_len_max(zone_count, zone_len, drive_len, options).get();
-    // The next one may be half as long again.
+    // The next checkpoint may be half as long again.
     let checkpoints = both_zone_count(len, zone_len) + both_zone_count(len + len / 2, zone_len);
     let reserve = RESERVE_ZONE_COUNT as u64 + options.cleaning.chosen_count() as u64;
     by_share.max(SPARE_ZONE_COUNT_MIN).max(reserve + checkpoints + WORKING_ZONE_COUNT)
 }
 
-/// How many zones both copies of a checkpoint take of which one has `len` blocks.
+/// How many zones both copies of a checkpoint take, with `len` blocks in each.
 fn both_zone_count(len: u64, zone_len: Blocks) -> u64 {
     2 * len.div_ceil(zone_len.get().max(1)).max(1)
 }
 
-/// How long a copy of a checkpoint becomes at most: each of the host's blocks is a run of its own, and so is each of
-/// the journal's.
+/// The greatest length of a copy of a checkpoint: each of the host's blocks is a run, and so is
+/// each of the journal's.
 fn checkpoint_len_max(
     zone_count: u64,
     zone_len: Blocks,
     drive_len: Blocks,
     options: &DriverOptions,
 ) -> Blocks {
-    // A distance there or back, seven bits a byte.
+    // A distance in either direction, seven bits a byte.
     let distance_bytes = u64::from((2 * drive_len.get()).max(2).ilog2() / 7 + 1);
-    // Where runs are longer or farther apart there are fewer of them, by more than their numbers grow.
+    // Longer or farther runs take more bytes each, but there are fewer of them, which saves more.
     let mapped = zone_count * data_len(zone_len).get() * (distance_bytes + 2);
     let journal = journal_zone_count(options, zone_len) * zone_len.get();
     let copies = journal * (2 * distance_bytes + 1 + 4);
@@ -78,7 +80,7 @@ fn checkpoint_len_max(
     Blocks::new((mapped + copies + 12 * zone_count + sums).div_ceil(PART_LEN_BYTES as u64) + 1)
 }
 
-/// How many zones the journal has, all of which can be written.
+/// How many writable zones the journal has.
 fn journal_zone_count(options: &DriverOptions, zone_len: Blocks) -> u64 {
     match options.journal_zone_count {
         0 => (2 * options.buffer_len.get()).div_ceil(zone_len.get().max(1)).max(4),
@@ -107,7 +109,7 @@ pub(super) fn format(
     let count = counts.find(|&count| wanted <= living_count(&is_living[..count]));
     let count = count.ok_or_else(|| too_small(needed))?;
     let pool = all[count..].iter().zip(&is_living[count..]).filter(|&(_, &is_living)| is_living);
-    // A shorter last one is used, and not counted on: it may be the one that is free.
+    // A shorter last zone is used but not counted on: it may be the one that is free.
     let (whole, shorter): (Vec<_>, Vec<_>) =
         pool.partition(|((_, range), _)| range.len == capacity);
     let zone_count = whole.len() as u64;
@@ -137,7 +139,7 @@ pub(super) fn format(
         zone.used = JournalUse::Lost;
     }
     let mut pool = Pool::new(&*disk, first_pool_zone(&journal));
-    // What is in a read-only one is nobody's.
+    // The content of a read-only zone belongs to no device.
     pool.promote(Use::Sealed, Use::Lost);
     let slots = [0, 1].map(|zone| (!is_given_up(&*disk, ZoneId(zone))).then_some(0));
     let superblocks = SuperblockZones { slots, are_broken: [false; 2] };
@@ -160,7 +162,7 @@ fn check_checkpoint(
     if got <= max { Ok(()) } else { Err(DriverError::ZonesTooShort { got, max }) }
 }
 
-/// Whether the drive lets as many zones be written in part as the driver does at most.
+/// Whether the drive allows as many zones written in part as the driver ever has.
 fn check_active_zones(disk: &dyn Disk, limit: Option<u32>) -> Result<(), DriverError> {
     let superblocks = (0..SUPERBLOCK_ZONE_COUNT).filter_map(|zone| disk.zone(ZoneId(zone)));
     let sequential = superblocks.filter(|info| info.kind == ZoneKind::SequentialRequired).count();
@@ -171,7 +173,7 @@ fn check_active_zones(disk: &dyn Disk, limit: Option<u32>) -> Result<(), DriverE
     }
 }
 
-/// Superblocks of an earlier device in a zone that no reset clears.
+/// Clears superblocks of an earlier device from zones that a reset does not clear.
 fn clear_conventional(state: &DriverState) -> Result<(), DriverError> {
     for zone in 0..SUPERBLOCK_ZONE_COUNT {
         let info = state.disk.zone(ZoneId(zone));

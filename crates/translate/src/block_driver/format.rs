@@ -26,7 +26,7 @@ const ZONE_COUNT_OF_SECOND: usize = 72;
 const CHECKPOINT_NUMBER: usize = 80;
 const CHECKPOINT_ZONES: usize = 88;
 const CRC: usize = BLOCK_LEN_BYTES - 4;
-/// Both copies of a checkpoint lie in no more zones.
+/// The most zones that both copies of a checkpoint take together.
 pub(super) const CHECKPOINT_ZONE_COUNT_MAX: usize = 1000;
 const _: () = assert!(CHECKPOINT_ZONES + 4 * CHECKPOINT_ZONE_COUNT_MAX <= CRC);
 
@@ -40,16 +40,16 @@ const ENTRY_AT: usize = 48;
 const FLUSHED_SEQ: usize = 56;
 const RECORDS: usize = 64;
 const RECORD_LEN_BYTES: usize = 32;
-/// A header has no more blocks, so that a damaged one is never read as a long one.
+/// The most blocks of a header, so that a damaged one is never read as a long one.
 pub(super) const HEADER_LEN_MAX: u64 = 64;
-/// The most blocks of the host's in one entry: so much memory is asked for before they are read.
+/// The most host blocks in one entry: memory for them is allocated before they are read.
 pub(super) const ENTRY_DATA_LEN_MAX: u64 = 1024;
-/// What fits a block of a header.
+/// How many records fit a block of a header.
 const BLOCK_RECORD_COUNT: usize = (BLOCK_LEN_BYTES - RECORDS) / RECORD_LEN_BYTES;
-/// What fits the longest header.
+/// How many records fit the longest header.
 pub(super) const RECORD_COUNT_MAX: usize = HEADER_LEN_MAX as usize * BLOCK_RECORD_COUNT;
 
-/// What the superblock says.
+/// The content of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Superblock {
     pub(super) id: u64,
@@ -58,18 +58,18 @@ pub(super) struct Superblock {
     pub(super) zone_len: Blocks,
     pub(super) zone_count: u32,
     pub(super) journal_zone_count: u32,
-    /// How long the device is.
+    /// The length of the device.
     pub(super) len: Blocks,
     pub(super) checkpoint: Stored,
 }
 
-/// Where a checkpoint lies.
+/// The place of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stored {
-    /// The zones of each of its copies.
+    /// The zones of each copy.
     pub(super) copies: [Vec<ZoneId>; 2],
     pub(super) len_bytes: u64,
-    /// Of the first superblock that told of it; in each of its blocks.
+    /// The number of the first superblock that named it; each of its blocks has it.
     pub(super) number: u64,
 }
 
@@ -82,11 +82,11 @@ impl Stored {
 /// Why a block is no superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The magic is another, or the checksum fails.
+    /// The magic differs, or the checksum fails.
     None,
-    /// The version is another.
+    /// The version differs.
     Version {
-        /// Which.
+        /// The version found.
         got: u32,
     },
 }
@@ -124,7 +124,7 @@ impl Superblock {
         if bytes.len() != BLOCK_LEN_BYTES || bytes[..VERSION] != SUPERBLOCK_MAGIC {
             return Err(Fault::None);
         }
-        // Another version may lay out the rest, its checksum included, in another way.
+        // Another version may place the other fields, including the checksum, elsewhere.
         match get_u32(bytes, VERSION) {
             FORMAT_VERSION if crc32c::crc32c(&bytes[..CRC]) != get_u32(bytes, CRC) => {
                 return Err(Fault::None);
@@ -156,52 +156,52 @@ impl Superblock {
     }
 }
 
-/// What happened, in the journal's order.
+/// One event, in the journal's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Record {
     /// The newest content of a block is in this entry, at `at`.
     Data {
-        /// Where it is the host's.
+        /// The host's address.
         lba: Lba,
-        /// In the entry.
+        /// The block's place in the entry.
         at: Pba,
-        /// Of its bytes.
+        /// The checksum of the block.
         crc: u32,
     },
-    /// `range` left the write buffer, or passed it by, for the data zones.
+    /// `range` went to the data zones, from the write buffer or past it.
     Evicted {
-        /// Of the host's addresses.
+        /// The host's addresses.
         range: BlockRange,
-        /// In a data zone.
+        /// Its place in a data zone.
         at: Pba,
     },
-    /// Nothing is in `range` any more.
+    /// `range` no longer has content.
     Trimmed {
-        /// Of the host's addresses.
+        /// The host's addresses.
         range: BlockRange,
     },
-    /// Cleaning put `range` elsewhere; what the write buffer has of it is newer and stays.
+    /// Cleaning moved `range`; newer content in the write buffer stays.
     Moved {
-        /// Of the host's addresses.
+        /// The host's addresses.
         range: BlockRange,
-        /// In a data zone.
+        /// Its place in a data zone.
         at: Pba,
     },
-    /// Nothing valid is in the zone: it may be reset from here on.
+    /// The zone holds nothing valid and may be reset from here on.
     Emptied {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
     },
     /// The zone is written from its start.
     Opened {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
-        /// Of what it holds from here on; in its summaries.
+        /// The generation of its content from here on; its summaries have it.
         generation: u64,
     },
     /// The checksum of a block whose stretch has no summary yet.
     Sum {
-        /// In a data zone.
+        /// The block's place in a data zone.
         at: Pba,
         /// Its checksum.
         sum: Sum,
@@ -211,14 +211,14 @@ pub(super) enum Record {
 /// The checksum of a block in a data zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
-    /// Where it is the host's.
+    /// The host's address.
     pub(super) lba: Lba,
     /// Over that address and the content.
     pub(super) crc: u32,
 }
 
 impl Sum {
-    /// Of a block that nobody reads.
+    /// For a block that is never read.
     pub(super) const NONE: Sum = Sum { lba: Lba::new(u64::MAX), crc: 0 };
 
     pub(super) fn of(lba: Lba, block: &[u8]) -> Sum {
@@ -258,7 +258,7 @@ impl Record {
         bytes
     }
 
-    /// What [`Record::encode`] made; `None` if no drive has what it tells of.
+    /// Decodes the bytes of [`Record::encode`]; `None` if they name addresses that no drive has.
     fn decode(bytes: &[u8]) -> Option<Record> {
         let (start, at, len) =
             (get_u64(bytes, 8), Pba::new(get_u64(bytes, 16)), get_u64(bytes, 24));
@@ -282,51 +282,52 @@ impl Record {
     }
 }
 
-/// No device ever counts so far.
+/// No device ever counts this far.
 pub(super) const NUMBER_END: u64 = 1 << 63;
 /// No drive has more blocks.
 const ADDRESS_END: u64 = 1 << 48;
-/// No journal has more entries: records have the number of one where others have an address.
+/// No journal has more entries: some records have an entry's number where others have an address.
 const SEQ_END: u64 = ADDRESS_END;
 
-/// What a journal entry tells.
+/// The content of a journal entry's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) seq: u64,
-    /// What entries below that one tell of was flushed before this entry was written, and so were they; 0 if nobody said.
+    /// Entries below this number, and what they describe, were flushed before this entry was
+    /// written; 0 if the writer did not record it.
     pub(super) flushed_seq: u64,
-    /// Of one copy of its header.
+    /// The length of one copy of its header.
     pub(super) header_len: Blocks,
     pub(super) data_len: Blocks,
     pub(super) records: Vec<Record>,
 }
 
 impl Entry {
-    /// How far behind its start the host's blocks begin.
+    /// The offset of the host's blocks from the start of the entry.
     pub(super) fn data_offset(&self) -> Blocks {
         both_len(self.header_len)
     }
 }
 
-/// The least that an entry has: a block of a header, twice.
+/// The least length of an entry: a header of one block, twice.
 pub(super) const ENTRY_LEN_MIN: Blocks = Blocks::new(2);
 
-/// How much both copies of a header take.
+/// How many blocks both copies of a header take.
 pub(super) fn both_len(header_len: Blocks) -> Blocks {
     header_len + header_len
 }
 
-/// How many blocks the header of so many records has.
+/// How many blocks the header of `record_count` records has.
 pub(super) fn header_len(record_count: usize) -> Blocks {
     Blocks::new(record_count.div_ceil(BLOCK_RECORD_COUNT).max(1) as u64)
 }
 
-/// How many records a header of so many blocks holds.
+/// How many records a header of `header_len` blocks holds.
 pub(super) fn record_count(header_len: Blocks) -> usize {
     header_len.get() as usize * BLOCK_RECORD_COUNT
 }
 
-/// Both copies of the header of an entry that lies at `at`; `data_len` blocks follow them.
+/// Both copies of the header of an entry at `at`; `data_len` blocks follow them.
 pub(super) fn encode_header(
     id: u64,
     [seq, flushed_seq]: [u64; 2],
@@ -359,8 +360,8 @@ pub(super) fn encode_header(
     bytes
 }
 
-/// What lies `offset` behind the start of the entry at `at`, if that is a block of its header: what it tells of the
-/// entry, with its own records.
+/// Decodes the block at `offset` from the start of the entry at `at`: the fields of the entry, with
+/// the records of this block. `None` if it is no block of that entry's header.
 pub(super) fn decode_header_block(id: u64, at: Pba, offset: Blocks, block: &[u8]) -> Option<Entry> {
     let len = u64::from(get_u32(block, HEADER_LEN));
     let record_count = get_u32(block, RECORD_COUNT) as usize;
@@ -388,27 +389,27 @@ pub(super) fn decode_header_block(id: u64, at: Pba, offset: Blocks, block: &[u8]
     })?
 }
 
-/// A run of a checkpoint: of the mapping, or of what the journal has.
+/// A run in a checkpoint: of the mapping, or of copies in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) range: BlockRange,
     pub(super) at: Pba,
 }
 
-/// All that a checkpoint says.
+/// The content of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checkpoint {
-    /// The journal entry that comes next.
+    /// The number of the next journal entry.
     pub(super) seq: u64,
-    /// Where it will be, unless it begins another zone.
+    /// The place of that entry, unless it begins another zone.
     pub(super) next: Pba,
     /// The mapping, by LBA.
     pub(super) mapped: Vec<Run>,
-    /// What is in the write buffer and where the journal has it, by LBA.
+    /// The contents of the write buffer and their places in the journal, by LBA.
     pub(super) copies: Vec<Run>,
     /// The checksum of each block of `copies`.
     pub(super) copy_crcs: Vec<u32>,
-    /// What the host wrote and the drive lost, by LBA.
+    /// Blocks that the host wrote and the drive lost, by LBA.
     pub(super) lost: Vec<BlockRange>,
     /// The generations of the data zones that have one.
     pub(super) generations: Vec<(ZoneId, u64)>,
@@ -416,16 +417,16 @@ pub(super) struct Checkpoint {
     pub(super) sums: Vec<(Pba, Sum)>,
 }
 
-/// A checkpoint as bytes, which are made as they are asked for: fixed fields, then runs as differences to the
-/// end of the one before, then the rest. The mapping is `mapped`, not that of the checkpoint: it may be long, and lies
-/// elsewhere.
+/// A checkpoint as bytes, encoded on demand: fixed fields, then runs as differences to the end of
+/// the previous run, then the rest. The mapping comes from `mapped`, which may be long, instead of
+/// the checkpoint.
 #[derive(Debug)]
 pub(super) struct CheckpointBytes<M> {
     bytes: Vec<u8>,
     next: Option<Run>,
     mapped: M,
     coder: RunCoder,
-    /// What follows the mapping.
+    /// The bytes after the mapping.
     rest: Vec<u8>,
 }
 
@@ -433,7 +434,7 @@ impl<M: Iterator> CheckpointBytes<M>
 where
     Run: From<M::Item>,
 {
-    /// `mapped_count` is how many runs `mapped` has.
+    /// `mapped_count` is the number of runs in `mapped`.
     pub(super) fn new(
         id: u64,
         checkpoint: &Checkpoint,
@@ -466,7 +467,7 @@ where
         CheckpointBytes { bytes, next, mapped, coder: RunCoder::default(), rest }
     }
 
-    /// Makes the bytes before `end`, or all; says how many there are once all are made.
+    /// Encodes the bytes before `end`, or all; returns the total length once everything is encoded.
     pub(super) fn make(&mut self, end: usize) -> Option<usize> {
         while self.bytes.len() < end
             && let Some(run) = self.next
@@ -481,22 +482,22 @@ where
         Some(self.bytes.len())
     }
 
-    /// What is made so far.
+    /// The bytes encoded so far.
     pub(super) fn made(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// What a block of a checkpoint has of its bytes; its checksum follows.
+/// How many of its bytes a block of a checkpoint holds; their checksum follows.
 pub(super) const PART_LEN_BYTES: usize = BLOCK_LEN_BYTES - 4;
 
-/// How many blocks a copy of a checkpoint of so many bytes takes.
+/// How many blocks a copy of a checkpoint of `len_bytes` takes.
 pub(super) fn checkpoint_len(len_bytes: u64) -> Blocks {
     Blocks::new(len_bytes.div_ceil(PART_LEN_BYTES as u64))
 }
 
-/// The checksum of a block of a checkpoint. A block of another device, of another checkpoint or of another place is
-/// as wrong as a rotten one.
+/// The checksum of a block of a checkpoint. It exposes a block of another device, another
+/// checkpoint or another place as well as a rotten one.
 fn part_crc(id: u64, number: u64, index: u64, part: &[u8]) -> u32 {
     let place = [id, number, index].map(u64::to_le_bytes).concat();
     crc32c::crc32c_append(crc32c::crc32c(&place), part)
@@ -511,7 +512,7 @@ pub(super) fn encode_part(id: u64, number: u64, index: u64, part: &[u8]) -> Bloc
     block
 }
 
-/// The part that [`encode_part`] was given, with zeros behind it; `None` if this is another block.
+/// The part that was given to [`encode_part`], padded with zeros; `None` if this is another block.
 pub(super) fn decode_part(id: u64, number: u64, index: u64, block: &[u8]) -> Option<&[u8]> {
     let part = &block[..PART_LEN_BYTES];
     (part_crc(id, number, index, part) == get_u32(block, PART_LEN_BYTES)).then_some(part)
@@ -521,7 +522,7 @@ const CHECKPOINT_FIXED: usize = 16 + 8 * 8;
 const GENERATION_LEN_BYTES: usize = 12;
 const SUM_LEN_BYTES: usize = 12;
 
-/// The opposite of [`CheckpointBytes`].
+/// Decodes the bytes of [`CheckpointBytes`].
 ///
 /// # Errors
 /// What is wrong with the bytes.
@@ -559,7 +560,7 @@ pub(super) fn decode_checkpoint(id: u64, bytes: &[u8]) -> Result<Checkpoint, Str
     })
 }
 
-/// The next `count` rows of `row_len_bytes` each.
+/// Takes the next `count` rows of `row_len_bytes` each.
 fn take_table<'a>(
     rest: &mut &'a [u8],
     count: u128,
@@ -591,7 +592,7 @@ const SUMMARY_GENERATION: usize = 32;
 const SUMS: usize = 64;
 const _: () = assert!(SUMS + STRETCH_LEN as usize * SUM_LEN_BYTES <= CRC);
 
-/// The summary that lies at `at`, of a zone of this generation.
+/// The summary for the place `at`, in a zone of this generation.
 pub(super) fn encode_summary(id: u64, at: Lba, generation: u64, sums: &[Sum]) -> Block {
     let mut bytes = [0; BLOCK_LEN_BYTES];
     bytes[..VERSION].copy_from_slice(&SUMMARY_MAGIC);
@@ -608,7 +609,8 @@ pub(super) fn encode_summary(id: u64, at: Lba, generation: u64, sums: &[Sum]) ->
     bytes
 }
 
-/// The checksums of a stretch; `None` if this is not the summary of that device, place and generation.
+/// The checksums of a stretch; `None` if this is not the summary of that device, place and
+/// generation.
 pub(super) fn decode_summary(id: u64, at: Lba, generation: u64, bytes: &[u8]) -> Option<Vec<Sum>> {
     let count = get_u32(bytes, SUMMARY_COUNT) as usize;
     let is_summary = bytes[..VERSION] == SUMMARY_MAGIC
@@ -622,7 +624,7 @@ pub(super) fn decode_summary(id: u64, at: Lba, generation: u64, bytes: &[u8]) ->
     is_summary.then(|| slots.map(decode_sum).collect())
 }
 
-/// Runs as differences to the end of the one before.
+/// Runs, encoded as differences to the end of the previous run.
 #[derive(Debug, Default)]
 struct RunCoder {
     lba: u64,
@@ -647,7 +649,8 @@ fn put_runs(bytes: &mut Vec<u8>, runs: impl Iterator<Item = Run>) {
 }
 
 fn get_runs(rest: &mut &[u8], count: u64) -> Result<Vec<Run>, String> {
-    // Three bytes are the shortest run: a damaged count allocates no more than there is.
+    // The shortest run takes three bytes, so a damaged count cannot make this allocate more than
+    // the bytes could hold.
     let mut runs = Vec::with_capacity(count.min(rest.len() as u64 / 3) as usize);
     let (mut lba, mut pba) = (0u64, 0u64);
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! What a block device is asked to be, and what it did.
+//! How to make and run a block device, and what it did.
 
 use super::choose::CleaningOrder;
 use super::error::DriverError;
@@ -8,8 +8,8 @@ use imbrex_disk::Blocks;
 /// How to make and run a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverOptions {
-    /// Of the device, in every structure; another one for every format, so that what an earlier one
-    /// left is not taken for this one's. Only read when formatting.
+    /// Identifies the device in every structure. Each format should get a new id, so that
+    /// structures of an earlier device are not taken for this one's. Only read when formatting.
     pub id: u64,
     /// How much the write buffer may hold.
     pub buffer_len: Blocks,
@@ -17,18 +17,20 @@ pub struct DriverOptions {
     pub eviction: EvictionOrder,
     /// Which zones are cleaned first.
     pub cleaning: CleaningOrder,
-    /// Zones for the journal, or 0: as many as hold twice the write buffer, at least four. Only read
-    /// when formatting.
+    /// Zones for the journal. 0 takes as many as hold twice the write buffer, but at least four.
+    /// Only read when formatting.
     pub journal_zone_count: u32,
-    /// What of the data zones the host does not get, in percent: from it cleaning lives. Only read
-    /// when formatting.
+    /// The share of the data zones that the host does not get, in percent. Cleaning lives from it.
+    /// Only read when formatting.
     pub spare_percent: u64,
-    /// Writes of so much or more go to the data zones at once.
+    /// Writes of this length or more go directly to the data zones.
     pub bypass_len: Blocks,
-    /// Whether to list what is evicted, for [`BlockDriver::take_evictions`](super::BlockDriver::take_evictions).
+    /// Whether to list evictions, for
+    /// [`BlockDriver::take_evictions`](super::BlockDriver::take_evictions).
     pub lists_evictions: bool,
-    /// Summaries of data zones that are kept in memory, some 570 bytes each, for half a MiB of data: reading
-    /// where there is none takes another read of the drive.
+    /// How many summaries of data zones are kept in memory. Each takes some 570 bytes and covers
+    /// half a MiB of data. Reading data whose summary is not in memory takes another read of the
+    /// drive.
     pub kept_summary_count: usize,
 }
 
@@ -66,7 +68,7 @@ impl DriverOptions {
     }
 }
 
-/// What a block device did since it was opened, and what it holds now.
+/// What a block device did since it was opened, and its present contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverCounters {
@@ -80,7 +82,7 @@ pub struct DriverCounters {
     pub evicted_blocks: u64,
     /// Blocks written to the journal, headers included.
     pub journal_blocks: u64,
-    /// Blocks of the host that were written to the journal once more, to free one of its zones.
+    /// Blocks of the host that were journaled again, to free a journal zone.
     pub kept_blocks: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
@@ -88,7 +90,7 @@ pub struct DriverCounters {
     pub checkpoint_blocks: u64,
     /// Summaries written.
     pub summary_blocks: u64,
-    /// Reads that found a block to be another than was written there.
+    /// Reads that found a block that differs from what was written there.
     pub wrong_blocks: u64,
     /// Cleanings completed.
     pub cleanings: u64,
@@ -96,25 +98,28 @@ pub struct DriverCounters {
     pub cleaned_zones: u64,
     /// Blocks that they moved.
     pub moved_blocks: u64,
-    /// Cleanings begun because hardly a zone was free: by garbage alone, whatever the order asked for.
+    /// Cleanings begun because hardly a zone was free: they choose by garbage alone, whatever the
+    /// configured order.
     pub urgent_cleanings: u64,
-    /// Cleanings begun in time, by the order asked for; what follows is of these alone.
+    /// Cleanings begun in time, by the configured order. The next three counters are of these
+    /// alone.
     pub timely_cleanings: u64,
     /// Mapping nodes that they merged (table II).
     pub merged_nodes: u64,
-    /// Blocks written to the zones that they chose, and of those the garbage (table III).
+    /// Blocks written to the zones that they chose; the next counter is how many of those were
+    /// garbage (table III).
     pub cleaned_written_blocks: u64,
     /// See `cleaned_written_blocks`.
     pub cleaned_garbage_blocks: u64,
     /// Journal entries replayed at opening.
     pub replayed_entries: u64,
-    /// Of those, records whose data had not reached the platter.
+    /// Records of those entries whose data had not reached the platter.
     pub ignored_records: u64,
-    /// Blocks that opening could not read at the end of what was written, where a power cut breaks what is being written:
-    /// they are what they were before.
+    /// Blocks that opening could not read at the very end of the written data, where a power cut
+    /// breaks the block that is being written. They have their previous content.
     pub broken_blocks: u64,
-    /// Blocks that opening found damaged and read from their second copy: of the superblock, of the checkpoint and
-    /// of the journal's headers.
+    /// Blocks that opening found damaged and read from their second copy: of the superblock, the
+    /// checkpoint and the journal's headers.
     pub second_copies: u64,
     /// Nodes of the mapping, now.
     pub mapping_nodes: u64,
@@ -124,8 +129,8 @@ pub struct DriverCounters {
     pub buffered_blocks: u64,
     /// Memory of the write buffer with its indices, now.
     pub buffer_bytes: u64,
-    /// Blocks that the drive lost before they left the journal, or whose zone had to be given up for the room, until
-    /// what is written there next is in the journal; now.
+    /// Blocks that the drive lost before they left the journal, or whose zone had to be given up
+    /// for the room; now. A block counts until its next write is in the journal.
     pub lost_blocks: u64,
     /// Zones that could take data, now.
     pub free_zones: u64,

@@ -1,73 +1,77 @@
-//! What the write buffer holds, as ranges: which of them to evict next, and which cover a range.
+//! The ranges in the write buffer: which one to evict next, and which ones cover a range.
 //!
 //! ```text
 //!     LargestRegion                       LeastRecentlyWritten
 //!     held    ....rrrrrrrr......rrr..     ....1114444.......233..
 //!     write          wwww                        wwww
 //!     held    ....rrrrrrrrrrr...rrr..     ....1115555.......233..   the victim is 1
-//!                 ^ the victim                           (and of what was 4, nothing is left)
+//!                 ^ the victim                           (and nothing is left of 4)
 //! ```
 //!
-//! [`EvictionOrder::LargestRegion`] is the paper's LBA-size tree: what overlaps or touches is one
-//! region, and the victim is the longest region. Here it is two B-trees, by start and by length,
-//! instead of one red-black tree with sizes in it: the longest is then found without a walk.
+//! [`EvictionOrder::LargestRegion`] is the paper's LBA-size tree: ranges that overlap or touch form
+//! one region, and the victim is the longest region. Here it is two B-trees, by start and by
+//! length, instead of one red-black tree with sizes in it: the longest is then found without a
+//! walk.
 //!
-//! [`EvictionOrder::LongestAndOldest`] mends what that one does to a buffer that could hold what is
-//! used again: it evicts a file that has just been written in one piece, of a region that grows all
-//! the time it evicts the newest end with the rest, and a short region never leaves. Here a region ends
-//! where a part of the address space of 4 MiB ends, which is long enough for a write and for a node of the map.
-//! The victim is the one with the lowest *rank*: the clock when it was last written, and a gain of one over its
-//! length. The clock moves towards each victim's rank, by a sixteenth of the difference: so length decides between
-//! regions of one age, age between parts that are full, and a short region leaves late but leaves.
+//! [`EvictionOrder::LongestAndOldest`] corrects the faults of that order in a buffer that could
+//! hold what is used again. `LargestRegion` evicts a file that was just written in one piece; of a
+//! region that keeps growing it evicts the newest end with the rest; and a short region never
+//! leaves. Here a region ends at each 4 MiB of the address space, which is long enough for a write
+//! and for a node of the map. The victim is the region with the lowest *rank*: the clock at its
+//! last write, plus a gain of one over its length. The clock moves towards each victim's rank, by a
+//! sixteenth of the difference. So length decides between regions of the same age, age decides
+//! between full parts, and a short region leaves late, but it leaves.
 //!
-//! [`EvictionOrder::LeastRecentlyWritten`] is the baseline that results are compared with, and it
-//! means exactly this. The data of each write are an entry of their own, however close their
-//! neighbours are; the entry last written is the newest. What a write overwrites leaves the older
-//! entries, whose rest keeps its age; an entry cut in two becomes two entries of the same age. The
-//! victim is the oldest entry, of two equally old ones the one with the lower address. Reads make
-//! nothing newer. Entries that are neighbours and are evicted one after another lie next to each
-//! other on the drive, and the mapping merges them: so the baseline does not suffer for requests
-//! that a sequential writer cut.
+//! [`EvictionOrder::LeastRecentlyWritten`] is the baseline that results are compared with, defined
+//! as follows. The data of each write is an entry, however close its neighbours are; the entry
+//! written last is the newest. Overwritten blocks leave the older entries, and the rest keeps its
+//! age; an entry cut in two becomes two entries of the same age. The victim is the oldest entry,
+//! and of two equally old ones the one with the lower address. Reads do not make an entry newer.
+//! Neighbouring entries that are evicted one after another are stored next to each other on the
+//! drive, and the mapping merges them. So the baseline does not suffer from requests that a
+//! sequential writer split.
 //!
 //! Invariants
-//!   E1  Entries do not overlap; with `LargestRegion` they do not touch either, with `LongestAndOldest` only
-//!       where a part ends, and none crosses that.
+//!   E1  Entries do not overlap. With `LargestRegion` they do not touch either; with
+//!       `LongestAndOldest` they touch only where a part ends, and none crosses that end.
 //!   E2  Each entry is in the order of eviction once, and nothing else is.
 //!   E3  The total is the sum of the entries.
-//!   E4  With `LongestAndOldest` no rank is below the clock: it never passes what it moves towards.
+//!   E4  With `LongestAndOldest` no rank is below the clock: the clock never passes the rank that
+//!       it moves towards.
 //!
 //! Cost: O(log n) for a write, and for each entry that it merges or cuts.
 //! Source: section II-A of the paper; sizes of its figure 2 are in the tests. The clock is that of
-//! GreedyDual-Size with equal costs (Cao and Irani, 1997), slowed down; that, and the parts, are ours.
-//! Not here: the bytes (`buffer`), how much may be held, and when to evict.
+//! GreedyDual-Size with equal costs (Cao and Irani, 1997), slowed down. The slowing and the parts
+//! are ours.
+//! Not here: the content of blocks (`buffer`), the capacity, and when to evict.
 
 use imbrex_disk::{BlockRange, Blocks, Lba};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// How long a region of [`EvictionOrder::LongestAndOldest`] is at most, and where it may end: 4 MiB. What other
-/// lengths and clocks measured is in decision 35.
+/// The greatest length of a region of [`EvictionOrder::LongestAndOldest`], and where it ends: 4
+/// MiB. Decision 35 has measurements of other lengths and clocks.
 const PART_LEN: u64 = 1024;
 /// The gain of a region of one block.
 const GAIN: u64 = 1 << 32;
-/// By which part of the way the clock moves towards a victim's rank. 1 would be GreedyDual-Size, which lets
-/// short regions of a small buffer leave too soon.
+/// The clock moves this fraction of the way towards a victim's rank. 1 would be GreedyDual-Size,
+/// with which short regions leave a small buffer too soon.
 const CLOCK_SHARE: u64 = 16;
-/// Where the clock is set back. From 0 that takes 2^34 victims of one block at least.
+/// The clock is set back here. From 0 that takes at least 2^34 victims of one block.
 const CLOCK_MAX: u64 = 1 << 62;
 
-/// What leaves the write buffer first.
+/// The order in which regions leave the write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EvictionOrder {
-    /// The longest region; of equally long ones that with the lowest address.
+    /// The longest region; of equally long ones, the one with the lowest address.
     LargestRegion,
-    /// Of parts of at most 4 MiB the longest, unless it was written much later than another.
+    /// Of parts of at most 4 MiB, the longest, unless it was written much later than another.
     LongestAndOldest,
-    /// What was written longest ago, request by request: the baseline.
+    /// The data written longest ago, request by request: the baseline.
     LeastRecentlyWritten,
 }
 
-/// The ranges that the write buffer holds; see the module for what an entry is.
+/// The ranges in the write buffer; the module defines an entry.
 #[derive(Clone, Debug)]
 pub struct Regions {
     order: EvictionOrder,
@@ -75,7 +79,7 @@ pub struct Regions {
     /// `(rank, start)`: the lowest is evicted first.
     by_rank: BTreeSet<(u64, u64)>,
     total: u64,
-    /// Counts writes with `LeastRecentlyWritten`; see the module for `LongestAndOldest`.
+    /// Counts writes with `LeastRecentlyWritten`; for `LongestAndOldest` see the module.
     clock: u64,
 }
 
@@ -86,17 +90,17 @@ struct Entry {
 }
 
 impl Regions {
-    /// Holds nothing.
+    /// No ranges yet.
     pub fn new(order: EvictionOrder) -> Regions {
         Regions { order, entries: BTreeMap::new(), by_rank: BTreeSet::new(), total: 0, clock: 0 }
     }
 
-    /// What leaves first.
+    /// The order of eviction.
     pub fn order(&self) -> EvictionOrder {
         self.order
     }
 
-    /// How many blocks all entries have.
+    /// How many blocks all entries have together.
     pub fn total(&self) -> Blocks {
         Blocks::new(self.total)
     }
@@ -118,7 +122,7 @@ impl Regions {
         self.entries.len() as u64 * ENTRY_BYTES * 100 / 69
     }
 
-    /// Takes in what a request wrote, and says how many of its blocks were not held before.
+    /// Adds the range of a write; returns how many of its blocks are new.
     pub fn insert(&mut self, written: BlockRange) -> Blocks {
         if written.len.is_zero() {
             return Blocks::ZERO;
@@ -128,7 +132,8 @@ impl Regions {
         match self.order {
             EvictionOrder::LargestRegion => self.join(start..end, 0..u64::MAX),
             EvictionOrder::LongestAndOldest => {
-                // A tick: of parts that are full, and were written between two evictions, the older goes first.
+                // A tick: of two full parts that were written between two evictions, the older one
+                // leaves first.
                 if self.by_rank.first().is_none_or(|&(rank, _)| self.clock < rank) {
                     self.clock += 1;
                 }
@@ -143,11 +148,13 @@ impl Regions {
                 self.clock += 1;
             }
         }
-        // What `LeastRecentlyWritten` removed above came back: the difference is what is new.
+        // Blocks that `LeastRecentlyWritten` removed above are back: the difference is the new
+        // ones.
         Blocks::new(self.total - before)
     }
 
-    /// Adds what was written with all of `within` that it overlaps or touches, as one entry.
+    /// Adds `written` as one entry, together with every entry inside `within` that it overlaps or
+    /// touches.
     fn join(&mut self, written: Range<u64>, within: Range<u64>) {
         let Range { mut start, mut end } = written;
         if let Some((&left, entry)) = self.entries.range(within.start..start).next_back()
@@ -162,7 +169,7 @@ impl Regions {
         self.put(start, end, self.clock);
     }
 
-    /// Drops a range, evicted or trimmed, and says how many blocks of it were held.
+    /// Drops a range that was evicted or trimmed; returns how many of its blocks were held.
     pub fn remove(&mut self, range: BlockRange) -> Blocks {
         if range.len.is_zero() {
             return Blocks::ZERO;
@@ -183,7 +190,7 @@ impl Regions {
         Blocks::new(before - self.total)
     }
 
-    /// What to evict next. With [`EvictionOrder::LongestAndOldest`] the clock moves.
+    /// The next range to evict. With [`EvictionOrder::LongestAndOldest`] the clock moves.
     pub fn victim(&mut self) -> Option<BlockRange> {
         let &(rank, _) = self.by_rank.first()?;
         if self.order == EvictionOrder::LongestAndOldest {
@@ -195,7 +202,7 @@ impl Regions {
         self.victims().next()
     }
 
-    /// All entries in the order of their eviction, if nothing is written meanwhile.
+    /// All entries in the order of their eviction, if no write comes in between.
     pub fn victims(&self) -> impl Iterator<Item = BlockRange> + '_ {
         self.by_rank.iter().map(|&(_, start)| run(start, start + self.entries[&start].len))
     }
@@ -222,8 +229,8 @@ impl Regions {
         })
     }
 
-    /// The fewest entries that hold whatever is held of `ranges`, each once and by address: what
-    /// must be evicted so that a journal zone with the copies of `ranges` is free.
+    /// The fewest entries that hold all held blocks of `ranges`, each once and by address: evicting
+    /// them frees a journal zone with the copies of `ranges`.
     pub fn covering(&self, ranges: impl IntoIterator<Item = BlockRange>) -> Vec<BlockRange> {
         let starts: BTreeSet<Lba> = ranges
             .into_iter()
@@ -291,7 +298,7 @@ impl Regions {
         }
     }
 
-    /// What [`put`](Self::put) needs to give what is left of an entry its age.
+    /// The age for [`put`](Self::put) that keeps the age of an entry's rest.
     fn age_of(&self, entry: Entry) -> u64 {
         match self.order {
             EvictionOrder::LargestRegion => 0,
@@ -300,15 +307,15 @@ impl Regions {
         }
     }
 
-    /// The clock is 0 again, and all ranks are lower by as much.
+    /// Sets the clock to 0, and lowers all ranks by as much.
     fn set_clock_back(&mut self) {
         let clock = std::mem::take(&mut self.clock);
         self.entries.values_mut().for_each(|entry| entry.rank -= clock);
         self.by_rank = self.by_rank.iter().map(|&(rank, start)| (rank - clock, start)).collect();
     }
 
-    /// Adds the entry `start..end` unless it is empty. `age` is what it was last written at: a number of writes,
-    /// or the clock.
+    /// Adds the entry `start..end` unless it is empty. `age` is the time of its last write: a
+    /// number of writes, or the clock.
     fn put(&mut self, start: u64, end: u64, age: u64) {
         if end <= start {
             return;
