@@ -15,10 +15,11 @@
 //!   C1  Nothing outside this crate reads a wall clock, starts a thread or draws ambient
 //!       randomness. Inside there is one source of randomness, [`entropy_u64`], for identities that
 //!       no caller chose, and one of the date, [`unix_time_s`], for display with a file or a line.
+//!       [`processor_ns`] returns how much of the processor a process has used, for programs that
+//!       work for a set time.
 //!   C2  In the virtual world the order of events depends on the seed and the calls alone.
 //!   C3  A job's `step` never waits: it returns [`Step::Wait`] and is stepped again after a notify.
 //!   C4  A caller of [`Scheduler::yield_now`] or [`Scheduler::wait_until`] holds no lock that a job
-//!       takes: in the virtual world the job runs inside that call, on the caller's stack.
 //!       takes: in the virtual world the job runs inside that call, on the caller's stack.
 
 mod clock;

@@ -1,11 +1,11 @@
-//! The processor time of this process: what a budget of work is counted in.
+//! The processor time of this process, in which budgets of work are counted.
 //!
-//! On a busy machine wall time says nothing about how much was done. Nothing that one run decides may follow
-//! from processor time; a program may stop beginning runs by it.
+//! On a busy machine wall time does not show how much was done. No decision within a run may follow
+//! from processor time, but a program may use it to decide whether to begin another run.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of processor time, user and system, that all threads of this process have used so far.
+/// The processor time in ns, user and system, that all threads of this process have used so far.
 pub fn processor_ns() -> u64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(used.tv_sec * 1_000_000_000 + used.tv_nsec).unwrap_or(0)

@@ -1,18 +1,20 @@
-//! The seeds of a test that loops over seeds: all of them, or the part that this run of the tests takes.
+//! The seeds of a test that loops over seeds: all of them, or the share of this run of the tests.
 //!
 //! ```text
 //!   IMBREX_SEEDS unset    0 1 2 3 4 5 6 7 8 9       a developer, `cargo xtask soak`
 //!   IMBREX_SEEDS=1/4        1       5       9       the gate: the part moves on with each commit
 //! ```
 //!
-//! A test that must see something happen in the sum over its seeds needs all of them and does not call this.
+//! A test that must see an event in the sum over its seeds needs all of them, and does not call
+//! this.
 
 use std::ops::Range;
 
-/// What names the part of all seeds that is taken: `PART/PARTS`.
+/// The environment variable for the share of the seeds: `PART/PARTS`.
 const VARIABLE: &str = "IMBREX_SEEDS";
 
-/// The seeds from `0..count` that this run of the tests takes; at least one unless `count` is 0.
+/// The seeds from `0..count` in the share of this run of the tests; at least one unless `count` is
+/// 0.
 ///
 /// For tests only.
 ///
@@ -31,7 +33,7 @@ fn part_of(all: Range<u64>, part: Option<&str>) -> impl Iterator<Item = u64> + u
             _ => panic!("{VARIABLE}={text}: expected PART/PARTS, such as 1/4"),
         }
     });
-    // Fewer seeds than parts: several parts take the same one.
+    // If there are fewer seeds than parts, several parts take the same one.
     let parts = parts.min(all.end.max(1));
     all.filter(move |seed| seed % parts == part % parts)
 }

@@ -32,7 +32,7 @@ pub struct FormatOptions {
     /// Distinguishes this format of the drive from others. For a single drive any number will do.
     /// If the drive had a catalog before, the number is mixed with that of the old catalog.
     ///
-    /// Pairs of drives ([`crate::tiers::TieredFiles`]) are told apart by this number alone. No two
+    /// This number alone distinguishes pairs of drives ([`crate::tiers::TieredFiles`]). No two
     /// pairs may share it, or each accepts the other's flash drive as its own.
     pub format_id: u64,
 }

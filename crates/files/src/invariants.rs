@@ -1,7 +1,7 @@
 //! The process-wide switch for checks that walk a whole structure after every change.
 //!
-//! The checks cost more than the work that they check, so a store runs without them. The torture program
-//! turns them on; unit tests of this crate and of the engine always run them.
+//! The checks cost more than the work that they verify, so a store runs without them. The torture
+//! program turns them on; unit tests of this crate and of the engine always run them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

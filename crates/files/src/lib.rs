@@ -11,10 +11,10 @@
 //! [`FileLayer`] implements [`Files`] over one disk; [`tiers::TieredFiles`] implements it over a
 //! disk and a flash drive. [`api`](Files) is the contract.
 //!
-//! Reading order: a writer buffers a file; the layer places it (`placement`, on the map in
-//! `space`), writes it (`persist`, `log`), names it (`edits`, `commit`, `catalog`), reads it
-//! (`file`), moves it (`clean`), and finds it again after a power cut (`catalog::recover`,
-//! `restore`). `tiers` puts two drives together.
+//! Reading order: a writer buffers a file. The layer places it (`placement`, on the map in
+//! `space`), writes it (`persist`, `log`) and names it (`edits`, `commit`, `catalog`). It then
+//! reads the file (`file`), moves it (`clean`), and finds it again after a power cut
+//! (`catalog::recover`, `restore`). `tiers` puts two drives together.
 
 mod api;
 mod catalog;

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A log that was open when the power went ends here. In a sequential zone it ends at the write
-//! pointer; in a zone that became read-only, where the drive can no longer be read; on a shingled
-//! drive, at the blocks that its last write destroyed; elsewhere it keeps everything that it owned.
+//! pointer, and in a zone that became read-only at the first block that the drive does not read. On
+//! a shingled drive it ends at the blocks that its last write destroyed. Elsewhere it keeps
+//! everything that it owned.
 //!
 //! A contradiction is damage, and the error names it: an extent past the disk, in the catalog's
 //! region, above a write pointer, in the span of another file, or shared by two files.

@@ -652,9 +652,9 @@ impl SpaceMap {
         }
     }
 
-    /// Whether the data placed at `range` may be written now: no data that were placed earlier and
-    /// are not written yet would destroy them, and in a zone the pointer is there. `None` if that
-    /// will never be so, because an earlier write in the zone failed.
+    /// Whether the data placed at `range` may be written now. No data that were placed earlier and
+    /// are not written yet may be able to destroy them, and in a zone the pointer must be there.
+    /// `None` if that will never be so, because an earlier write in the zone failed.
     pub(crate) fn is_turn_of(&self, range: BlockRange) -> Option<bool> {
         if let Some(unzoned) = &self.unzoned {
             return Some(unzoned.is_turn_of(range));
