@@ -69,9 +69,9 @@ impl FileLayer {
     /// This writes nothing: the first change does, after a flush of everything found. The exception
     /// is interlaced tracks: data that a power cut left in the backup region are moved back.
     ///
-    /// Two faults leave the disk readable and refuse changes. If the zones of the catalog's next
-    /// checkpoint take no writes, a change is refused with their error. If part of the backup is
-    /// damaged, a change is refused with the names of the files that lack it.
+    /// With two kinds of damage the disk can be read, and changes are refused. If the zones of the
+    /// catalog's next checkpoint take no writes, the error is theirs. If part of the backup is
+    /// damaged, the error names the files that lack it.
     ///
     /// # Errors
     /// [`FilesError::NotFormatted`], [`FilesError::Version`], [`FilesError::Geometry`],

@@ -9,7 +9,7 @@
 //!
 //! A file goes to its lane's open zone. The part that does not fit goes to an empty zone, which
 //! becomes the lane's. A file that is long compared to a zone begins one, and nothing follows it
-//! there: if it straddled two zones it would keep both until its neighbours are dead.
+//! there: if it straddled two zones, neither could be reset before its neighbours are dead.
 //!
 //! If no empty zone is left, or the drive's limit on active zones forbids another, a file goes into
 //! the zones of other lanes: those of near lanes first, those of logs last. A plan that fills a

@@ -57,9 +57,10 @@
 //!       is written. Names on flash are listed but do not open. Logs that main has not recorded yet
 //!       (T3) are not listed.
 //!
-//! T4 cannot detect a copy of the flash drive that was taken after the last flash commit that main
-//!    knows of. Logs then end at the copy, and logs that main has not recorded are gone, as if
-//!    later data had never been synced. A single drive does not detect this case in itself either.
+//! There is one case that T4 cannot detect: a copy of the flash drive that was taken after the last
+//! flash commit that main knows of. Logs then end at the copy, and logs that main has not recorded
+//! are gone, as if later data had never been synced. A single drive does not detect this case in
+//! itself either.
 //!
 //! Not here: the choice of files for the flash drive. The writer makes it ([`Tier`]); cleaning
 //! moves nothing from one drive to the other.
