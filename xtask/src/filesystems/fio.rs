@@ -1,15 +1,15 @@
-//! fio on a file system: what it wrote is verified, or what reaches the device is recorded.
+//! fio on a file system: its data is verified, or the requests that reach the device are recorded.
 //!
 //! ```text
-//!   seconds 0 .. S/4      a file of S MiB is laid out, at 4 MiB a second
-//!           S/4 .. 5S/4   database   4 and 16 KiB anywhere in it, past the page cache: 36 reads, 24 writes a second
-//!                         log        8 KiB appended and synced, 10 a second
-//!                         files      32 new ones in all, 1 MiB a second through the page cache
-//!   then                  all of it is read again and verified; trimmed, unmounted, checked
+//!   seconds 0 .. S/4      a file of S MiB is written, at 4 MiB per second
+//!           S/4 .. 5S/4   database   4 and 16 KiB anywhere in it, past the page cache: 36 reads, 24 writes per second
+//!                         log        8 KiB appended and synced, 10 per second
+//!                         files      32 new files in all, 1 MiB per second through the page cache
+//!   then                  everything is read again and verified; trimmed, unmounted, checked
 //! ```
 //!
-//! The rates are what a disk can keep: a trace has the times of this machine, and a replay keeps to them.
-//! A recording ends before anything is verified, which goes as fast as it can.
+//! A disk can keep up with these rates, because a trace has the times of this machine and a replay keeps to them.
+//! A recording ends before the verification, which runs at full speed.
 
 use super::Drives;
 use super::kind::Shape;
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// What fio did on one file system.
+/// The counts of fio on one file system.
 pub(super) struct FioRun {
     cleaned_zones: u64,
     reads: u64,
@@ -34,7 +34,7 @@ impl std::fmt::Display for FioRun {
 }
 
 impl Drives<'_> {
-    /// Lets fio work for some `seconds`, and verifies what it wrote; or records that into the directory `record`.
+    /// Runs fio for about `seconds` and verifies its data, or records its requests into the directory `record`.
     pub(super) fn fio(&self, seconds: u64, record: Option<&Path>) -> Result<FioRun> {
         ensure!(seconds >= 4, "fio needs at least 4 seconds");
         self.clear()?;
@@ -74,23 +74,23 @@ fn args(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The database's file.
+/// The file of the database.
 fn laid_out(seconds: u64) -> Vec<String> {
     let file = "--name=lay --filename=database --rw=write --bs=64k --rate=,4m --end_fsync=1";
     args(&format!("{file} --size={seconds}m"))
 }
 
-/// All that goes on at once.
+/// The jobs that run at the same time.
 fn loads(seconds: u64, verifies: bool) -> Vec<String> {
     let do_verify = u8::from(verifies);
     let verify = format!("--verify=crc32c --verify_fatal=1 --do_verify={do_verify}");
-    // Of a mix fio verifies nothing, so what reads and what writes are two jobs.
+    // fio cannot verify mixed jobs, so reads and writes are separate jobs.
     let database = "--filename=database --bssplit=4k/70:16k/30 --direct=1";
     let (reads, writes) = (36 * seconds, 24 * seconds);
     let mut all = args(&format!(
         "--name=reads {database} --size={seconds}m --rw=randread --rate_iops=36 --number_ios={reads} --norandommap"
     ));
-    // Half of the file is enough for so many writes of which none meets another.
+    // Half of the file is enough for this many writes without overlap.
     all.extend(args(&format!(
         "--name=writes {database} --size={seconds}m --rw=randwrite --rate_iops=,24 --number_ios={writes} {verify}"
     )));

@@ -1,8 +1,8 @@
-//! The file systems: how each is made, mounted and checked.
+//! The file systems: the commands that make, mount and check them.
 
 use crate::packages::Need;
 
-/// A file system of the kernel's.
+/// A file system of the kernel.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ext4,
@@ -10,13 +10,13 @@ pub(crate) enum Kind {
     Btrfs,
 }
 
-/// How one is made, drawn from a seed.
+/// The options of a file system, drawn from a seed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) kind: Kind,
-    /// What the file system writes whole.
+    /// The block that the file system writes as a whole.
     pub(super) block_len: usize,
-    /// Of the network block device and of the loop device.
+    /// The sector length of the network block device and of the loop device.
     pub(super) sector_len: usize,
     /// Deleted space is trimmed at once, not only by fstrim.
     is_discarding: bool,
@@ -25,7 +25,7 @@ pub(super) struct Shape {
 impl Kind {
     pub(super) const ALL: [Kind; 3] = [Kind::Ext4, Kind::Xfs, Kind::Btrfs];
 
-    /// As mount and /proc/filesystems call it.
+    /// The name for mount and in /proc/filesystems.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Ext4 => "ext4",
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// What says whether it is whole, and changes nothing.
+    /// The command that checks it without a change.
     pub(super) fn check(self) -> &'static [&'static str] {
         match self {
             Kind::Ext4 => &["e2fsck", "-f", "-n"],
@@ -54,13 +54,13 @@ impl Kind {
 
 impl Shape {
     pub(super) fn of_seed(kind: Kind, seed: u64) -> Shape {
-        // btrfs has blocks of a page and no others.
+        // btrfs supports only blocks of a page.
         let block_len = if kind != Kind::Btrfs && seed.is_multiple_of(2) { 1024 } else { 4096 };
         let sector_len = if block_len == 4096 && seed.is_multiple_of(3) { 4096 } else { 512 };
         Shape { kind, block_len, sector_len, is_discarding: seed % 5 > 2 }
     }
 
-    /// As most people make it.
+    /// The usual options.
     pub(super) fn usual(kind: Kind) -> Shape {
         Shape { kind, block_len: 4096, sector_len: 512, is_discarding: false }
     }
@@ -71,7 +71,7 @@ impl Shape {
         let line = match kind {
             Kind::Ext4 => format!("mkfs.ext4 -q -F -b {block_len}"),
             Kind::Xfs => format!("mkfs.xfs -q -f -b size={block_len}"),
-            // Data and metadata share what room there is on a small device, as mkfs advises.
+            // On a small device data and metadata share the space, as mkfs advises.
             Kind::Btrfs => "mkfs.btrfs -q -f --mixed".to_owned(),
         };
         line.split(' ').map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The lives of one drive: what is done in each, and how it ends.
+//! The lives of one drive: the work of each, and its end.
 
 use super::kind::Shape;
 use super::stand::{Cut, Stand};
@@ -13,10 +13,10 @@ use std::process::Command;
 
 const WRITER_COUNT: u64 = 4;
 
-/// A life ends by itself after so many changes, if no power cut comes before.
+/// The number of changes after which a life ends by itself.
 const CHANGES_MAX: u64 = 20_000;
 
-/// What a life was doing when the power went.
+/// The phase of a life in which the power failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Opening,
@@ -27,11 +27,11 @@ enum Phase {
     Closing,
 }
 
-/// How a life shall end.
+/// The planned end of a life.
 #[derive(Clone, Copy, Debug)]
 enum Death {
     Cut(Cut),
-    /// By itself, after so many changes.
+    /// By itself, after this many changes.
     Closed {
         changes: u64,
     },
@@ -39,7 +39,7 @@ enum Death {
 
 impl Death {
     fn draw(random: &mut Random) -> Death {
-        // To open the device, to mount and to check takes some dozens of events.
+        // Opening the device, mounting and checking take some dozens of events.
         let after_events = match random.below(12) {
             0..=2 => random.below_some(7),
             3..=7 => 64 + random.below_some(12),
@@ -56,10 +56,10 @@ pub(super) struct Lives<'a> {
     stand: Stand,
     shape: Shape,
     seed: u64,
-    /// One of the files that fill the file system, and one of each writer.
+    /// One tree of the files that fill the file system, and one of each writer.
     trees: Vec<Tree>,
     pub(super) number: u64,
-    /// How the lives ended.
+    /// The counts of ends.
     pub(super) before: Vec<String>,
     tally: &'a mut Tally,
 }
@@ -69,7 +69,7 @@ impl Lives<'_> {
         Lives { stand, shape, seed, trees: Vec::new(), number: 0, before: Vec::new(), tally }
     }
 
-    /// Makes the file system and uses it until there were so many `cuts` in all.
+    /// Makes the file system and uses it until `cuts` power cuts are reached in all.
     pub(super) fn all(&mut self, cuts: u64) -> Result<()> {
         let mut random = Random::new(self.seed);
         self.ended(None, |lives, phase| {
@@ -133,7 +133,7 @@ impl Lives<'_> {
         .with_context(|| format!("{death:?}"))
     }
 
-    /// Serves the drive for `work`; what fails counts unless the drive had lost its power by then.
+    /// Serves the drive for `work`. A failure counts unless the drive had lost its power by then.
     fn ended(
         &mut self,
         cut: Option<Cut>,
@@ -172,7 +172,7 @@ impl Lives<'_> {
         Ok(())
     }
 
-    /// Judges all that is there, and expects it from then on.
+    /// Judges all files, and expects their state from then on.
     fn judge(&mut self) -> Result<()> {
         let mount = self.stand.mount_point();
         for entry in std::fs::read_dir(&mount).context("cannot list the mounted directory")? {
@@ -189,7 +189,7 @@ impl Lives<'_> {
         Ok(())
     }
 
-    /// Lets all writers write until each did its share of `changes`, or met an error.
+    /// Runs all writers until each has made its share of `changes` or met an error.
     fn write(&mut self, changes: u64) -> Result<()> {
         let mount = self.stand.mount_point();
         let share = changes / WRITER_COUNT;
@@ -214,8 +214,8 @@ impl Lives<'_> {
     }
 }
 
-/// Whether a power cut may be why the work ended. It is not why something was wrong on a drive that can be
-/// written afterwards: that cut comes later, in what is written while all is taken down.
+/// Whether a power cut may be the cause of a failure. It is not if the drive can be written afterwards: then the cut
+/// came later, during the writes of the unmount.
 fn may_be_cut(worked: &Result<()>, can_be_written: impl FnOnce() -> bool) -> bool {
     worked.is_ok() || !can_be_written()
 }
@@ -234,8 +234,8 @@ fn write(writer: &mut Writer<'_>, changes: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A file with wrong bytes, found on a drive with power, counted as a cut and was never told if the power
-    /// went while the file system was unmounted for the report.
+    /// A file with wrong bytes on a drive with power was counted as a cut, and never reported, if the power failed
+    /// while the file system was unmounted for the report.
     #[test]
     fn what_was_wrong_before_the_power_went_is_no_power_cut() {
         let wrong = || Err(anyhow::anyhow!("not what it may be"));

@@ -1,10 +1,10 @@
-//! A file system on a drive: all that lies between the two, put up and taken down.
+//! A file system on a drive, with the layers between them: set up and torn down.
 //!
 //! ```text
 //!   files -- mount -- /dev/loopN -- nbdfuse's file -- nbdfuse --NBD--> imbrex serve -- drive image
 //! ```
 //!
-//! What was put up is taken down whatever happens, top down, each by its own name or process.
+//! Every layer is torn down in every case, from the top, by its own name or process.
 
 use super::kind::{Kind, Shape};
 use super::writer::PROBES;
@@ -15,20 +15,20 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// How large the drive is, its zones, and the device's write buffer.
+/// The capacity of the drive, its zones, and the write buffer of the device.
 pub(super) struct Size {
     capacity: &'static str,
     zone_len: &'static str,
     buffer: &'static str,
 }
 
-/// Some hundreds of zones, room for the smallest xfs, and a buffer that is evicted all the time.
+/// Some hundreds of zones, enough room for the smallest xfs, and a buffer that is evicted all the time.
 pub(super) const SMALL: Size = Size { capacity: "432MiB", zone_len: "1MiB", buffer: "8MiB" };
 
-/// Room for fio's files.
+/// Enough room for fio's files.
 pub(super) const LARGE: Size = Size { capacity: "4GiB", zone_len: "16MiB", buffer: "64MiB" };
 
-/// A power cut that the drive shall meet, counted from when it is opened.
+/// A planned power cut, counted in events from the opening of the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) after_events: u64,
@@ -36,14 +36,14 @@ pub(super) struct Cut {
     pub(super) cache_bytes: u64,
 }
 
-/// A file system, where it is mounted, and what it stands on.
+/// A file system, its mount point, and the layers below it.
 pub(super) struct Stand {
     imbrex: PathBuf,
     dir: PathBuf,
     shape: Shape,
     size: &'static Size,
     seed: u64,
-    /// Where requests of the device are written down.
+    /// The file that records the requests to the device.
     record: Option<PathBuf>,
     server: Option<(Child, BufReader<ChildStdout>)>,
     url: String,
@@ -52,9 +52,9 @@ pub(super) struct Stand {
     is_mounted: bool,
 }
 
-/// How the server ended.
+/// The end of the server.
 pub(super) struct Ended {
-    /// By itself when it was told to, having written everything.
+    /// It was stopped and has written everything.
     pub(super) is_closed: bool,
     /// The drive has lost its power.
     pub(super) is_cut: bool,
@@ -70,7 +70,7 @@ impl Ended {
 }
 
 impl Stand {
-    /// A stand with a new drive in `dir`.
+    /// Creates a stand with a new drive in `dir`.
     pub(super) fn new(
         root: &Path,
         dir: &Path,
@@ -98,7 +98,7 @@ impl Stand {
         Ok(stand)
     }
 
-    /// Lets the server write down what is asked of the device, in a new file at `path`.
+    /// Makes the server record the requests to the device, in a new file at `path`.
     pub(super) fn record_to(&mut self, path: PathBuf) {
         self.record = Some(path);
     }
@@ -151,12 +151,12 @@ impl Stand {
         Ok(())
     }
 
-    /// Makes a block device of what the server gives.
+    /// Makes a loop device of the served device.
     pub(super) fn attach(&mut self) -> Result<()> {
         let mut nbdfuse = Command::new("nbdfuse");
-        // It says when it is ready: it writes its number.
+        // It writes its process id when it is ready.
         nbdfuse.args(["--pidfile", "/dev/stdout"]).arg(self.fuse()).arg(&self.url);
-        // It also says whenever a request fails.
+        // It also prints every failed request.
         let nbdfuse = nbdfuse.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = nbdfuse.spawn().context("cannot start nbdfuse")?;
         let mut stdout = child.stdout.take().context("its output is a pipe")?;
@@ -169,7 +169,7 @@ impl Stand {
         let device = shown.lines().next().context("losetup named no device")?.to_owned();
         let name = device.trim_start_matches("/dev/").to_owned();
         self.device = Some(device);
-        // Else the host's cache would lie between: what it holds dies with nobody.
+        // Without it the host's page cache would be in between, which survives a killed server.
         let direct = std::fs::read_to_string(format!("/sys/block/{name}/loop/dio"));
         ensure!(direct.is_ok_and(|on| on.trim() == "1"), "{name} does no direct I/O");
         Ok(())
@@ -200,20 +200,20 @@ impl Stand {
         Ok(())
     }
 
-    /// Gives back all that the file system has no use for.
+    /// Trims all unused space of the file system.
     pub(super) fn trim(&self) -> Result<()> {
         said(Command::new("sync").arg("--file-system").arg(self.mount_point()))?;
         said(Command::new("fstrim").arg(self.mount_point())).map(drop)
     }
 
-    /// Looks for damage in the file system, which is not mounted.
+    /// Checks the unmounted file system for damage.
     pub(super) fn check(&self) -> Result<()> {
         let (program, args) = self.shape.kind.check().split_first().context("a name")?;
         said(Command::new(program).args(args).arg(self.device()?)).map(drop)
     }
 
-    /// Whether the drive can still be written: a synced write has to reach it, and without power it refuses
-    /// all. False where nothing is there that could be written.
+    /// Whether the drive can still be written: a synced write must reach it, and without power it refuses all
+    /// writes. False if there is nothing to write to.
     pub(super) fn can_be_written(&self) -> bool {
         let written = match &self.device {
             _ if self.is_mounted => write_new(&self.mount_point().join(PROBES).join("after")),
@@ -223,10 +223,10 @@ impl Stand {
         written.is_ok()
     }
 
-    /// Takes down what is up.
+    /// Tears down all layers.
     ///
     /// # Errors
-    /// What could not be taken down, and is left.
+    /// The layers that could not be torn down, and remain.
     pub(super) fn take_down(&mut self) -> Result<Ended> {
         let mut left = Vec::new();
         if self.is_mounted
@@ -238,16 +238,16 @@ impl Stand {
         }
         if let Some(device) = self.device.take() {
             if self.shape.kind == Kind::Btrfs {
-                // It remembers devices by what is on them, and would take an older state for another one.
+                // btrfs identifies devices by their content, and would take an older copy for another device.
                 let _ = said(Command::new("btrfs").args(["device", "scan", "--forget", &device]));
             }
             left.extend(said(Command::new("losetup").args(["--detach", &device])).err());
         }
         if let Some(mut nbdfuse) = self.nbdfuse.take() {
-            // It ends when its file system is gone.
+            // It ends when its file system is unmounted.
             let mut umount = Command::new("umount");
             if let Err(error) = said(umount.arg("--lazy").arg(self.fuse())) {
-                // It may have ended before.
+                // It may have ended already.
                 let _ = nbdfuse.kill();
                 left.push(error);
             }
@@ -279,7 +279,7 @@ fn write_new(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Writes what is there once more, durably: for a device whose file system is not mounted.
+/// Writes existing bytes again, durably, to a device whose file system is not mounted.
 fn rewrite(path: &Path) -> io::Result<()> {
     let mut device = File::options().read(true).write(true).open(path)?;
     let mut block = [0; 4096];

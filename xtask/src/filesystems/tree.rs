@@ -1,32 +1,32 @@
-//! What is expected of one writer's directory, and the judging of what is found there.
+//! The expected state of a writer's directory, and the judgement of the found state.
 //!
 //! ```text
-//!   name -> what it was when it was last known to be durable, and all that it was since
-//!   file -> its content (`content`), and whether it must be there under one of its names
+//!   name -> its last durable entry, and every entry that it had since
+//!   file -> its content (`content`), and whether it must exist under one of its names
 //! ```
 //!
-//! A change is noted before it is asked for, as something that may be found from then on; a sync that
-//! returned narrows it down.
+//! A change is recorded before it is requested, as a state that may be found from then on. A successful sync
+//! narrows the possible states.
 //!
 //! Invariants
-//!   T1  A name is what it was durably, or what it was at any time since; and never something else.
-//!   T2  A rename is whole: what was renamed is found under one of its names, and under one only.
-//!   T3  A sync of a directory makes its names durable; a sync of a file that was made and not renamed
-//!       makes its name durable too, as ext4, xfs and btrfs do.
-//!   T4  What was found once, after the journal was replayed, is durable.
+//!   T1  A name has its last durable entry, or one of its later entries, and no other.
+//!   T2  A rename is atomic: the renamed file or directory is found under exactly one of its names.
+//!   T3  A sync of a directory makes its names durable. A sync of a new file that was not renamed makes its name
+//!       durable too, as in ext4, xfs and btrfs.
+//!   T4  A state found after the replay of the journal is durable.
 
 use super::content::{Content, FileId};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A directory's number; 0 is the writer's own, in which the others are.
+/// The number of a directory; 0 is the writer's own, which contains the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DirId(pub(super) u64);
 
 pub(super) const ROOT: DirId = DirId(0);
 
-/// What a name stands for.
+/// The entry of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Entry {
     Absent,
@@ -41,9 +41,9 @@ struct Names(BTreeMap<String, Vec<Entry>>);
 struct File {
     content: Content,
     dir: DirId,
-    /// A sync told that it is there, and nothing was done since that takes it away.
+    /// Whether a sync has confirmed the file, and nothing has removed it since.
     must_exist: bool,
-    /// Renamed since its directory was synced.
+    /// Whether it was renamed since its directory was synced.
     is_renamed: bool,
 }
 
@@ -64,14 +64,14 @@ pub(super) struct Tree {
     dirs: BTreeMap<DirId, Dir>,
 }
 
-/// What there is, and what the power cut took of what nobody had synced.
+/// The found state, and the losses of unsynced data in the power cut.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) files: u64,
     pub(super) bytes: u64,
-    /// Written, not synced, and not there.
+    /// Bytes that were written, not synced, and lost.
     pub(super) lost_bytes: u64,
-    /// Found as zeros instead, at the ends of files or before what came later.
+    /// Bytes found as zeros instead, at the ends of files or before later bytes.
     pub(super) zero_bytes: u64,
 }
 
@@ -80,7 +80,7 @@ impl Names {
         self.0.get(name).and_then(|states| states.last()).copied().unwrap_or(Entry::Absent)
     }
 
-    /// From now on `name` may be `entry`.
+    /// Records that `name` may have `entry` from now on.
     fn push(&mut self, name: &str, entry: Entry) {
         self.0.entry(name.to_owned()).or_insert_with(|| vec![Entry::Absent]).push(entry);
     }
@@ -92,7 +92,7 @@ impl Names {
 }
 
 impl Tree {
-    /// `number` makes its files' numbers others than those of other trees.
+    /// Creates a tree; `number` keeps the numbers of its files distinct from those of other trees.
     pub(super) fn new(number: u64, name: String, block_len: usize) -> Tree {
         let dirs = BTreeMap::from([(ROOT, Dir { must_exist: true, ..Dir::default() })]);
         let next_number = (number + 1) << 32;
@@ -108,7 +108,7 @@ impl Tree {
         &mut self.dirs.entry(dir).or_default().names
     }
 
-    /// All that is in `dir` now.
+    /// The current entries of `dir`.
     pub(super) fn entries(&self, dir: DirId) -> Vec<(String, Entry)> {
         let Some(dir) = self.dirs.get(&dir) else { return Vec::new() };
         let now = dir.names.0.keys().map(|name| (name.clone(), dir.names.now(name)));
@@ -119,7 +119,7 @@ impl Tree {
         &mut self.files.get_mut(&id).expect("an entry's file is known").content
     }
 
-    /// Bytes in files that are there now.
+    /// The bytes in current files.
     pub(super) fn live_bytes(&self) -> u64 {
         let all = self.dirs.keys().flat_map(|dir| self.entries(*dir));
         let files = all.filter_map(|(_, entry)| match entry {
@@ -129,7 +129,7 @@ impl Tree {
         files.map(|file| file.content.len).sum()
     }
 
-    /// A new file is about to be made; `name` gets its number in place of `#`.
+    /// Records a new file before its creation; its number replaces `#` in `name`.
     pub(super) fn create(&mut self, dir: DirId, name: &str) -> (FileId, String) {
         let id = FileId(self.number());
         let name = name.replace('#', &format!("{:x}", id.0 as u32));
@@ -139,7 +139,7 @@ impl Tree {
         (id, name)
     }
 
-    /// A new directory is about to be made, under a name of its own.
+    /// Records a new directory with a unique name, before its creation.
     pub(super) fn create_dir(&mut self) -> (DirId, String) {
         let dir = DirId(self.number());
         let name = format!("dir-{:x}.new", dir.0 as u32);
@@ -148,7 +148,7 @@ impl Tree {
         (dir, name)
     }
 
-    /// `from` is about to be renamed to `to`, over what is there.
+    /// Records a rename of `from` over `to`, before it is requested.
     pub(super) fn rename(&mut self, dir: DirId, from: &str, to: &str) {
         let (moved, replaced) = (self.names(dir).now(from), self.names(dir).now(to));
         self.may_go(replaced);
@@ -161,7 +161,7 @@ impl Tree {
         self.names(dir).push(to, moved);
     }
 
-    /// `name` is about to be removed.
+    /// Records the removal of `name`, before it is requested.
     pub(super) fn remove(&mut self, dir: DirId, name: &str) {
         let removed = self.names(dir).now(name);
         self.may_go(removed);
@@ -180,7 +180,7 @@ impl Tree {
         }
     }
 
-    /// The file was synced; `is_whole` if that was `fsync`, not `fdatasync`.
+    /// Records a sync of the file; `is_whole` for `fsync`, not for `fdatasync`.
     pub(super) fn synced(&mut self, id: FileId, name: &str, is_whole: bool) {
         let file = self.files.get_mut(&id).expect("it was just written");
         file.content.synced();
@@ -191,7 +191,7 @@ impl Tree {
         }
     }
 
-    /// The directory was synced.
+    /// Records a sync of the directory.
     pub(super) fn synced_dir(&mut self, dir: DirId) {
         for (name, entry) in self.entries(dir) {
             match entry {
@@ -214,7 +214,7 @@ impl Tree {
         });
     }
 
-    /// The file system was unmounted: everything is durable.
+    /// Records that the file system was unmounted, so everything is durable.
     pub(super) fn settle(&mut self) {
         for file in self.files.values_mut() {
             file.content.synced();
@@ -224,10 +224,10 @@ impl Tree {
         }
     }
 
-    /// Judges what is in `path`; the tree as it was found, which is durable.
+    /// Judges the content of `path`; returns the found tree, which is durable.
     ///
     /// # Errors
-    /// What is wrong, and where; or what could not be read.
+    /// The wrong file or name, or one that could not be read.
     pub(super) fn judge(&self, path: &Path) -> Result<(Tree, Found)> {
         let (files, dirs) = (BTreeMap::new(), BTreeMap::new());
         let tree = Tree { files, dirs, name: self.name.clone(), ..*self };
@@ -280,7 +280,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What `path` is, of all that it may be.
+    /// The entry that `path` has, among its possible ones.
     fn entry(&mut self, dir: DirId, path: &Path, states: &[Entry]) -> Result<Entry> {
         let about = std::fs::symlink_metadata(path).context("cannot ask what it is")?;
         if about.is_dir() {

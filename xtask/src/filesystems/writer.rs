@@ -1,7 +1,7 @@
 //! A program that writes: appends, overwrites, renames, directories, deletes, syncs.
 //!
-//! It knows nothing of drives. Each writer has a directory of its own, and notes in its [`Tree`] what it
-//! is about to do, and what was acknowledged.
+//! It does not know about drives. Each writer has its own directory, and records in its [`Tree`] every change
+//! before the request and after the acknowledgement.
 
 use super::content::FileId;
 use super::tree::{DirId, Entry, ROOT, Tree};
@@ -12,19 +12,19 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Files that are overwritten in place, and how many blocks they have.
+/// The number of files that are overwritten in place, and of their blocks.
 const PLACES: [(&str, usize); 2] = [("place-a", 64), ("place-b", 1024)];
 
-/// A writer keeps no more than this; then it deletes.
+/// The most bytes of a writer; above it, the writer deletes.
 const LIVE_BYTES_MAX: u64 = 12 << 20;
 
-/// Several to a zone, so that removing some leaves zones to clean.
+/// The length of fill files: several per zone, so that removing some leaves zones to clean.
 const FILLER_LEN: usize = 128 << 10;
 
 /// A directory whose content is not judged.
 pub(super) const PROBES: &str = "probes";
 
-/// What was written, and acknowledged.
+/// The counts of written and acknowledged changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
     pub(super) changes: u64,
@@ -33,7 +33,7 @@ pub(super) struct Written {
     pub(super) trims: u64,
 }
 
-/// How a file is synced.
+/// The kind of sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sync {
     No,
@@ -51,10 +51,10 @@ impl Sync {
     }
 }
 
-/// One writer at work.
+/// A writer.
 pub(super) struct Writer<'a> {
     tree: &'a mut Tree,
-    /// Where the file system is mounted.
+    /// The mount point of the file system.
     mount: PathBuf,
     random: Random,
     pub(super) written: Written,
@@ -66,7 +66,7 @@ impl<'a> Writer<'a> {
         Writer { tree, mount, random, written: Written::default() }
     }
 
-    /// Its directory, and the files that are overwritten.
+    /// Creates the writer's directory and the files that are overwritten in place.
     pub(super) fn settle_in(&mut self, block_len: usize) -> io::Result<()> {
         fs::create_dir(self.path(""))?;
         for (name, blocks) in PLACES {
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         self.sync_dir(ROOT, "")
     }
 
-    /// Writes files until there is no room, and removes those that `is_kept` wants not, by their place.
+    /// Writes files until the file system is full, and removes those for which `is_kept` is false.
     pub(super) fn fill(&mut self, is_kept: impl Fn(u64) -> bool) -> io::Result<()> {
         fs::create_dir(self.path(""))?;
         loop {
@@ -84,7 +84,7 @@ impl<'a> Writer<'a> {
                 done => done?,
             }
         }
-        // Of the last one only a part is there, or nothing.
+        // The last file is incomplete or empty.
         let last = self.tree.entries(ROOT).into_iter().max_by_key(|(_, entry)| *entry);
         if let Some((name, _)) = last
             && let Err(error) = self.remove(ROOT, "", &name)
@@ -100,7 +100,7 @@ impl<'a> Writer<'a> {
         self.sync_dir(ROOT, "")
     }
 
-    /// Removes what a power cut left behind.
+    /// Removes the remains of a power cut.
     pub(super) fn tidy_up(&mut self) -> io::Result<()> {
         for (name, entry) in self.tree.entries(ROOT) {
             match entry {
@@ -112,7 +112,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Does something, and perhaps syncs it.
+    /// Makes one change, and perhaps syncs it.
     pub(super) fn act(&mut self) -> io::Result<()> {
         if self.tree.live_bytes() > LIVE_BYTES_MAX {
             return self.delete();
@@ -198,7 +198,7 @@ impl<'a> Writer<'a> {
         self.sync(&file, id, name, sync)
     }
 
-    /// A new file, synced, in place of an old one.
+    /// Replaces a file by a new, synced one.
     fn replace(&mut self) -> io::Result<()> {
         let to = format!("safe-{}", self.random.below(4));
         let len = self.len(17);
@@ -236,8 +236,8 @@ impl<'a> Writer<'a> {
 
     fn sync_dir(&mut self, dir: DirId, name: &str) -> io::Result<()> {
         File::open(self.path(name))?.sync_all()?;
-        // Where the commit of another thread has failed that had these names in it, ext4 and xfs find
-        // nothing left to commit, and say that all is well. The next change they refuse.
+        // If the commit of another thread with these names has failed, ext4 and xfs have nothing left to commit and
+        // report success. They refuse the next change.
         let probe = self.mount.join(PROBES).join(&self.tree.name);
         fs::create_dir(&probe)?;
         fs::remove_dir(&probe)?;
@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A directory of files that appears whole.
+    /// Creates a directory of files that appears as a whole.
     fn make_dir(&mut self) -> io::Result<()> {
         if self.dirs().len() > 4 {
             return Ok(());
