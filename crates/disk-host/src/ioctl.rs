@@ -124,7 +124,7 @@ mod tests {
 
     /// The numbers of `linux/blkzoned.h`.
     #[test]
-    fn structures_are_as_long_as_the_kernels() {
+    fn structures_have_the_lengths_of_the_kernels() {
         assert_eq!(size_of::<RawZone>(), 64);
         assert_eq!(size_of::<ReportHeader>(), 16);
         assert_eq!(std::mem::offset_of!(RawZone, capacity), 32);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_managed_drive_is_told_by_its_attributes() {
+    fn a_host_managed_drive_is_recognised_by_its_attributes() {
         let dir = tempfile::tempdir().unwrap();
         let queue = [
             ("zoned", "host-managed"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_does_not_tell_is_not_limited() {
+    fn an_attribute_that_the_kernel_does_not_report_is_no_limit() {
         let dir = tempfile::tempdir().unwrap();
         let limits = Limits::read(dir.path());
         assert_eq!(limits.zoned, "none");

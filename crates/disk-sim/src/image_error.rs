@@ -36,8 +36,8 @@ pub enum ImageError {
     },
     /// The user of this process may not read and write the file.
     #[error(
-        "{}: you may not read and write it, and reading what it holds needs both: what a crash left is put in order \
-         first; change its permissions, or work on a copy",
+        "{}: permission denied: opening repairs what a crash left, so it needs to read and write the file; change its \
+         permissions, or work on a copy",
         path.display()
     )]
     NotPermitted {

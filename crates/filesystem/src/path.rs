@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_refused() {
         let long = "x".repeat(256);
         let deep = "abcdefg/".repeat(600);
         for path in ["a\0b", &long, &deep] {

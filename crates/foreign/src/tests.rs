@@ -15,7 +15,7 @@ fn open(kind: ForeignKind, path: &Path) -> Option<ForeignDb> {
 const KINDS: [ForeignKind; 2] = [ForeignKind::RocksDb, ForeignKind::LevelDb];
 
 #[test]
-fn what_is_put_is_got_scanned_deleted_and_there_again() {
+fn values_are_put_read_scanned_deleted_and_found_after_reopening() {
     for kind in KINDS {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
@@ -56,7 +56,7 @@ fn what_is_put_is_got_scanned_deleted_and_there_again() {
 }
 
 #[test]
-fn errors_say_what_the_library_says() {
+fn errors_carry_the_librarys_message() {
     for kind in KINDS {
         let dir = tempfile::tempdir().unwrap();
         let Some(_held) = open(kind, dir.path()) else { continue };
@@ -69,7 +69,7 @@ fn errors_say_what_the_library_says() {
 }
 
 #[test]
-fn a_library_that_is_not_there_or_is_another_is_named() {
+fn a_missing_or_wrong_library_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let open = |library: &Path| {
         let options = ForeignOptions { library: Some(library), ..ForeignOptions::default() };

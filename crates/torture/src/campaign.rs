@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn every_known_seed_is_of_a_scenario() {
+    fn every_known_seed_belongs_to_a_scenario() {
         let draws = known(&all()).unwrap();
         assert!(draws.len() >= 10, "{} seeds", draws.len());
         let blocks = [Scenario::by_name("blocks").unwrap()];

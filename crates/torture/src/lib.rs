@@ -52,7 +52,7 @@ mod sweep;
 mod tests;
 
 pub use campaign::{Campaign, Draw, Way, known, parse_seed};
-pub use report::{Deeds, Failure, Report};
+pub use report::{Failure, Report, WorkCounts};
 pub use scenario::{Scenario, Target};
 pub use spent::Spent;
 pub use sweep::{Cuts, Sweep, sweep};

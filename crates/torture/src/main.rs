@@ -4,7 +4,7 @@ use clap::Parser;
 use imbrex_clockwork::{fan_out, processor_ns};
 use imbrex_files::invariants;
 use imbrex_torture::{
-    Campaign, Cuts, Deeds, Draw, Failure, Report, Scenario, Spent, Sweep, Target, Way, known,
+    Campaign, Cuts, Draw, Failure, Report, Scenario, Spent, Sweep, Target, Way, WorkCounts, known,
     parse_seed, run_cut, run_seed, sweep,
 };
 use std::io::IsTerminal;
@@ -271,14 +271,14 @@ fn tell_layouts(clean: &[&Report]) {
         |scenario: &&Scenario| scenario.layout().is_some() && scenario.target == Target::Store;
     for scenario in Scenario::all().iter().filter(is_of_layout) {
         let reports = clean.iter().filter(|report| report.scenario == scenario.name);
-        let (mut count, mut cleaned_zone_count, mut deeds) = (0, 0, Deeds::default());
+        let (mut count, mut cleaned_zone_count, mut work) = (0, 0, WorkCounts::default());
         for report in reports {
             count += 1;
             cleaned_zone_count += report.cleaned_zone_count;
-            deeds += report.deeds;
+            work += report.work;
         }
         if count > 0 {
-            println!("{:24} {count} runs: {deeds}, {cleaned_zone_count} cleaned", scenario.name);
+            println!("{:24} {count} runs: {work}, {cleaned_zone_count} cleaned", scenario.name);
         }
     }
 }

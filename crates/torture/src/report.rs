@@ -32,7 +32,7 @@ pub struct Report {
     /// What power cuts at device events took from the flash drive, if there is one.
     pub flash_lost: Blocks,
     /// What the policies of the layout did.
-    pub deeds: Deeds,
+    pub work: WorkCounts,
     /// How many steps background jobs took.
     pub step_count: u64,
     /// Zone resets of the disk.
@@ -51,7 +51,7 @@ pub struct Report {
 
 /// What the policies did in a run, and which of their actions were stopped midway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deeds {
+pub struct WorkCounts {
     /// Compactions, including those that only moved tables.
     pub compaction_count: u64,
     /// Those that only moved tables.
@@ -83,7 +83,7 @@ pub struct Deeds {
     pub open_end_damage_count: u64,
 }
 
-impl Deeds {
+impl WorkCounts {
     /// Adds what a store has done since it was opened.
     pub(crate) fn note(&mut self, metrics: &Metrics, compaction: CompactionKind) {
         self.compaction_count += metrics.compaction_count;
@@ -124,9 +124,9 @@ impl Deeds {
     }
 }
 
-impl AddAssign for Deeds {
-    fn add_assign(&mut self, other: Deeds) {
-        let Deeds {
+impl AddAssign for WorkCounts {
+    fn add_assign(&mut self, other: WorkCounts) {
+        let WorkCounts {
             compaction_count,
             move_count,
             turn_count,
@@ -159,7 +159,7 @@ impl AddAssign for Deeds {
     }
 }
 
-impl fmt::Display for Deeds {
+impl fmt::Display for WorkCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let merge_count = self.compaction_count - self.move_count;
         write!(f, "{merge_count} merges ({} cut)", self.cut_merge_count)?;

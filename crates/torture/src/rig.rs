@@ -1,7 +1,7 @@
 //! The disk, the world and the weather of one run, which all targets share.
 
 use crate::kill_switch::KillSwitch;
-use crate::report::{Deeds, Report};
+use crate::report::{Report, WorkCounts};
 use crate::scenario::{Scenario, Target, UNIT_LEN};
 use crate::sweep::Cuts;
 use imbrex::stack::{Drives, LayoutError, Mounted, mount};
@@ -113,7 +113,7 @@ pub(crate) struct Rig {
     io_error_count: u64,
     pub(crate) no_space_count: u64,
     pub(crate) cleaned_zone_count: u64,
-    pub(crate) deeds: Deeds,
+    pub(crate) work: WorkCounts,
     story: VecDeque<String>,
 }
 
@@ -178,7 +178,7 @@ impl Rig {
             io_error_count: 0,
             no_space_count: 0,
             cleaned_zone_count: 0,
-            deeds: Deeds::default(),
+            work: WorkCounts::default(),
             story: VecDeque::with_capacity(STORY_LEN),
         }
     }
@@ -250,7 +250,7 @@ impl Rig {
                 assert_eq!(layout, tortured, "the drive forgot its layout");
                 // What opening did before the first write.
                 let is_finished = |b: &Arc<FixedBands>| b.band_counters().rewritten_bytes > 0;
-                self.deeds.cut_rewrite_count += u64::from(bands.as_ref().is_some_and(is_finished));
+                self.work.cut_rewrite_count += u64::from(bands.as_ref().is_some_and(is_finished));
                 self.bands = bands;
                 files
             }
@@ -263,8 +263,8 @@ impl Rig {
     pub(crate) fn note_life(&mut self, files: &FileLayer) {
         let stats = files.stats();
         self.cleaned_zone_count += stats.cleaned_zones;
-        self.deeds.cut_cleaning_count += stats.failed_cleanings;
-        self.deeds.band_rewrite_count +=
+        self.work.cut_cleaning_count += stats.failed_cleanings;
+        self.work.band_rewrite_count +=
             self.bands.as_ref().map_or(0, |bands| bands.band_counters().rewrites);
     }
 
@@ -560,7 +560,7 @@ impl Rig {
             no_space_count: self.no_space_count,
             cleaned_zone_count: self.cleaned_zone_count,
             flash_lost: self.flash_lost,
-            deeds: self.deeds,
+            work: self.work,
             step_count: self.world.step_count(),
             zone_reset_count: self.disk.counters().zone_resets,
             event_log_hash: self.disk.event_log_hash().expect("the rig asks for it"),

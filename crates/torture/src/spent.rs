@@ -97,7 +97,7 @@ mod tests {
     use crate::run_seed;
 
     #[test]
-    fn too_few_runs_are_seen() {
+    fn too_few_runs_are_noticed() {
         let scenarios = ["conventional", "blocks"].map(|name| Scenario::by_name(name).unwrap());
         let mut spent = Spent::new(&scenarios);
         let draw = Draw { scenario: scenarios[0], seed: 1, way: Way::Drawn };

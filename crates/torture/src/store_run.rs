@@ -53,7 +53,7 @@ pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {
 fn note_life(rig: &mut Rig, store: &Store) {
     rig.note_life(&store.files);
     let compaction = store.keyspaces[0].options().compaction;
-    rig.deeds.note(&store.db.metrics(), compaction);
+    rig.work.note(&store.db.metrics(), compaction);
 }
 
 /// Ends a life as drawn. Returns the ending that counts.

@@ -1,6 +1,6 @@
 //! Same seed, same run; and a few seeds of every scenario on each test run.
 
-use crate::{Deeds, Scenario, run_seed, sweep};
+use crate::{Scenario, WorkCounts, run_seed, sweep};
 use imbrex::Layout;
 use imbrex_disk::Blocks;
 use std::collections::BTreeSet;
@@ -48,11 +48,11 @@ fn sweeps_cut_both_drives() {
     assert!(!lost.is_zero(), "the flash drive lost nothing");
 }
 
-type Count = fn(&Deeds) -> u64;
+type Count = fn(&WorkCounts) -> u64;
 
 /// A layout's special work happens in its runs, and power cuts hit it midway.
 #[test]
-fn every_step_of_the_layouts_is_cut() {
+fn every_step_of_the_layouts_is_cut_midway() {
     let told: [(&str, &[(&str, Count)]); 6] = [
         ("layout-gear", &[("turns", |d| d.turn_count), ("cut turns", |d| d.cut_turn_count)]),
         (
@@ -91,13 +91,13 @@ fn zones_are_damaged_up_to_their_end() {
 /// Runs seeds of a scenario until all of these have happened.
 fn check_happens(name: &str, counts: &[(&str, Count)]) {
     let scenario = Scenario::by_name(name).unwrap();
-    let mut deeds = Deeds::default();
-    let is_missing = |deeds: &Deeds| counts.iter().find(|(_, count)| count(deeds) == 0);
+    let mut work = WorkCounts::default();
+    let is_missing = |work: &WorkCounts| counts.iter().find(|(_, count)| count(work) == 0);
     let mut seed = 0;
-    while let Some((what, _)) = is_missing(&deeds) {
-        assert!(seed < 400, "{name}: no {what} in {seed} seeds: {deeds}");
+    while let Some((what, _)) = is_missing(&work) {
+        assert!(seed < 400, "{name}: no {what} in {seed} seeds: {work}");
         let report = run_seed(scenario, seed).unwrap_or_else(|failure| panic!("{failure}"));
-        deeds += report.deeds;
+        work += report.work;
         seed += 1;
     }
 }

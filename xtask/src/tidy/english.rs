@@ -42,7 +42,10 @@ static PHRASES: LazyLock<Vec<Phrase>> = LazyLock::new(|| {
         (r"(?i)\bwere it\b|, were (?:they|there)\b", "write a condition with \"if\""),
         (r"(?i)\b(is|are|was|were|be|been|being) told\b", report),
         (r"(?i)\btold of\b|\bof which nobody\b|\bby nobody\b", report),
-        (r"(?i)\bneither[.;]|, by [a-z ]+ neither\b", "write \"not even X\", or \"without X\""),
+        (
+            r"(?i)(?:[,;]|\band|\bor) (?:(?:by|in|on|to|of) )?(?:(?:an?|the|its) )?[a-z]+ neither[.;]",
+            "write \"not even X\", or \"without X\"",
+        ),
         (r"(?i)\b(is|are|was|were|be) looked at\b", "write examined, checked, considered or read"),
         (r"(?i)\bto the letter\b", "write exactly, or unchanged"),
     ]
@@ -271,6 +274,7 @@ mod tests {
         for good in [
             "The reader, who waits for the lock, is woken.",
             "Neither the reader nor the writer waits.",
+            "The options live during the call, which keeps neither.",
             "Ask the one who holds it: `who` prints that.",
             "They were items of one list.",
         ] {

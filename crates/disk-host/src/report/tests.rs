@@ -48,7 +48,7 @@ fn sectors_become_blocks() {
 }
 
 #[test]
-fn more_open_zones_than_active_ones_are_told_by_no_one() {
+fn the_open_limit_is_at_most_the_active_limit() {
     let mut limits = limits();
     limits.active_zone_limit = Some(14);
     let Rule::AtPointer(zones) = geometry(&drive(), &limits).unwrap().rule else { panic!() };

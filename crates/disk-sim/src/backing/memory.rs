@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_takes_little_memory() {
+    fn repetitive_data_takes_little_memory() {
         let backing = MemoryBacking::new();
         let chunk = vec![7; CHUNK_LEN_BYTES];
         for i in 0..4_000 {

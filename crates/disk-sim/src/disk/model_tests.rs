@@ -151,7 +151,7 @@ fn check_after_power_cut(disk: &SimDisk, model: &mut Model) {
 }
 
 #[test]
-fn what_a_power_cut_leaves_is_what_the_contract_allows() {
+fn a_power_cut_leaves_only_states_that_the_contract_allows() {
     let mut fates = BTreeSet::new();
     for seed in 0..60 {
         let mut prng = Prng::new(seed);

@@ -167,7 +167,7 @@ fn check_with_power(disk: &SimDisk, model: &Model, first: usize, seed: u64) {
 }
 
 #[test]
-fn what_is_destroyed_is_what_the_rule_says() {
+fn destroyed_blocks_are_those_that_the_rule_names() {
     let mut kinds = BTreeSet::new();
     for seed in 0..150 {
         let mut prng = Prng::new(seed);

@@ -191,7 +191,7 @@ fn overlapping_scripts() {
 }
 
 #[test]
-fn what_is_not_simulated_is_refused_clearly() {
+fn unsupported_geometries_are_refused_clearly() {
     let geometry = Geometry::new(zoned((1 << 22) + 1, 1)).unwrap();
     let error = SimDisk::builder(geometry).memory().expect_err("not simulated");
     assert!(error.to_string().starts_with("the drive has 4194305 zones"), "{error}");
@@ -242,7 +242,7 @@ fn cached_writes_are_readable_and_flushed_ones_survive() {
 }
 
 #[test]
-fn through_survives_even_over_older_cached_writes() {
+fn a_write_through_survives_even_over_older_cached_writes() {
     for seed in 0..50 {
         let disk = cached(anywhere(64), 16);
         disk.write(Lba::new(0), &blocks(&[1, 1, 1]), Persist::Cached).unwrap();
@@ -572,7 +572,7 @@ fn known(disk: &SimDisk) -> Vec<(bool, u64)> {
 }
 
 #[test]
-fn what_an_image_has_lost_is_not_taken_for_unwritten() {
+fn lost_blocks_of_an_image_do_not_count_as_unwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     let geometry = Geometry::new(anywhere(4096)).unwrap();
@@ -589,7 +589,7 @@ fn what_an_image_has_lost_is_not_taken_for_unwritten() {
 }
 
 #[test]
-fn a_disk_knows_what_was_never_written() {
+fn a_disk_knows_its_unwritten_blocks() {
     let dir = tempfile::tempdir().unwrap();
     let geometry = Geometry::new(anywhere(4096)).unwrap();
     let image = || SimDisk::builder(geometry).create_image(&dir.path().join("d"), "", 7).unwrap();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_has_a_spot_of_its_own() {
+    fn every_block_has_its_own_spot() {
         let platter = platter(1_000);
         let spots: std::collections::BTreeSet<(u64, u64)> = (0..1_000)
             .map(|block| platter.spot(block))

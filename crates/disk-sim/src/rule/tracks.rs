@@ -208,7 +208,7 @@ mod tests {
     use imbrex_clockwork::Prng;
 
     #[test]
-    fn runs_say_what_an_array_would_say() {
+    fn runs_agree_with_an_array() {
         const LEN: u64 = 200;
         for seed in 0..20 {
             let mut prng = Prng::new(seed);

@@ -65,7 +65,7 @@ fn any_order_makes_the_same_file() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn impossible_pieces_are_refused_and_change_nothing() {
     let stage = conventional();
     let fs = stage.open().unwrap();
     let writer = fs.create("/log", log()).unwrap();
@@ -97,7 +97,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 /// Once, a record too far behind a hole was refused and never written later. After the records
 /// before it were there, every sync waited for it forever.
 #[test]
-fn what_is_too_far_is_a_hole_for_good() {
+fn a_piece_too_far_ahead_leaves_a_permanent_hole() {
     let stage = conventional();
     let fs = stage.open().unwrap();
     for offset in [REWRITE_LEN_BYTES_MAX + 3, u64::MAX] {
@@ -219,9 +219,9 @@ fn threads_write_a_log_together() {
     clippy::disallowed_methods,
     reason = "who waits for ever is left behind, and fails the test"
 )]
-fn whatever_moves_the_end_lets_in_what_waits() {
-    type Deed = fn(&FileSystem, &Writer) -> Result<(), FsError>;
-    let deeds: [(&str, Deed, &[u8]); 8] = [
+fn any_operation_that_moves_the_end_appends_waiting_pieces() {
+    type Action = fn(&FileSystem, &Writer) -> Result<(), FsError>;
+    let actions: [(&str, Action, &[u8]); 8] = [
         ("an append", |_, writer| writer.append(b"kl"), b"abcdefghijklmnop"),
         ("an append over its beginning", |_, writer| writer.append(b"kl.n"), b"abcdefghijkl.nop"),
         ("an append over it", |_, writer| writer.append(b"kl...qr"), b"abcdefghijkl...qr"),
@@ -231,7 +231,7 @@ fn whatever_moves_the_end_lets_in_what_waits() {
         ("another's append", |fs, _| fs.append_to("/log")?.append(b"kl"), b"abcdefghijklmnop"),
         ("another's piece", |fs, _| fs.append_to("/log")?.fill_at(10, b"kl"), b"abcdefghijklmnop"),
     ];
-    for (what, deed, expected) in deeds {
+    for (what, action, expected) in actions {
         let stage = conventional();
         let fs = stage.open().unwrap();
         let writer = Arc::new(fs.create("/log", log()).unwrap());
@@ -240,7 +240,7 @@ fn whatever_moves_the_end_lets_in_what_waits() {
         let (tell, synced) = mpsc::channel();
         let waiting = Arc::clone(&writer);
         std::thread::spawn(move || tell.send(waiting.sync()));
-        deed(&fs, &writer).unwrap();
+        action(&fs, &writer).unwrap();
         let synced = synced.recv_timeout(Duration::from_secs(20));
         synced.unwrap_or_else(|_| panic!("{what}: a sync that waits for ever")).unwrap();
         let found = read_all(&fs, "/log").unwrap();
@@ -249,7 +249,7 @@ fn whatever_moves_the_end_lets_in_what_waits() {
 }
 
 #[test]
-fn a_writer_answers_for_its_own_pieces() {
+fn a_writer_waits_only_for_its_own_pieces() {
     let stage = conventional();
     let fs = stage.open().unwrap();
     let one = fs.create("/log", log()).unwrap();

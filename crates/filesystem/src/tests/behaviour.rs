@@ -161,7 +161,7 @@ fn a_long_file_of_no_known_kind_is_a_table_until_it_is_synced() {
 
 /// The adapters rely on this: a level set before the first append applies to every piece.
 #[test]
-fn each_piece_of_a_long_table_is_of_the_level_that_was_told_first() {
+fn each_piece_of_a_long_table_has_the_level_that_was_set_first() {
     let stage = zoned();
     let fs = stage.open().unwrap();
     let writer = fs.create("/t", table(0)).unwrap();
@@ -174,7 +174,7 @@ fn each_piece_of_a_long_table_is_of_the_level_that_was_told_first() {
 }
 
 #[test]
-fn a_read_at_or_behind_the_end_says_end() {
+fn a_read_at_or_behind_the_end_returns_nothing() {
     for hints in [log(), table(1), other()] {
         let stage = conventional();
         let fs = stage.open().unwrap();
@@ -207,7 +207,7 @@ fn a_read_at_or_behind_the_end_says_end() {
 /// Once, a log that had been appended to for a week was a week old, and stayed so after a crash.
 /// Databases delete logs by age.
 #[test]
-fn a_log_is_as_old_as_what_was_appended_last() {
+fn a_log_is_as_old_as_its_last_append() {
     static NOW: AtomicU64 = AtomicU64::new(NOW_S);
     let stage = conventional();
     let options = FsOptions { unix_time_s: || NOW.load(Ordering::SeqCst) };
@@ -325,7 +325,7 @@ fn names_behave_as_in_posix() {
 }
 
 #[test]
-fn who_reads_a_removed_file_may_go_on() {
+fn a_reader_of_a_removed_file_may_continue() {
     for hints in [log(), table(1)] {
         let stage = zoned();
         let fs = stage.open().unwrap();
@@ -378,7 +378,7 @@ fn truncating_and_writing_anywhere() {
 
 /// Once, an append after a cut was refused if the file was as long as the limit for rewrites.
 #[test]
-fn what_was_cut_grows_as_any_file() {
+fn a_truncated_file_grows_like_any_other() {
     for hints in [log(), table(1), other()] {
         let stage = conventional();
         let fs = stage.open().unwrap();
@@ -419,7 +419,7 @@ fn a_closed_log_is_left_alone() {
 }
 
 #[test]
-fn a_level_may_be_told_until_the_table_is_placed_and_changed_after() {
+fn a_level_may_be_set_until_the_table_is_placed_and_changed_after() {
     let stage = zoned();
     let fs = stage.open().unwrap();
     let writer = fs.create("/t", table(0)).unwrap();
@@ -435,7 +435,7 @@ fn a_level_may_be_told_until_the_table_is_placed_and_changed_after() {
 }
 
 #[test]
-fn a_full_drive_says_so_and_removals_make_room() {
+fn a_full_drive_refuses_writes_and_removals_make_room() {
     for stage in [zoned(), conventional()] {
         let fs = stage.open().unwrap();
         let bytes = content(3, 200_000);
@@ -457,7 +457,7 @@ fn a_full_drive_says_so_and_removals_make_room() {
 }
 
 #[test]
-fn a_log_that_finds_no_room_goes_on_when_there_is_some() {
+fn a_log_without_room_continues_when_there_is_some() {
     let stage = conventional();
     let fs = stage.open().unwrap();
     let table_bytes = content(1, 4_500_000);
@@ -587,7 +587,7 @@ fn a_file_takes_no_more_pieces_than_a_record_can_count() {
 /// removal that triggered it, and each rename after it, once reported failure although it had
 /// happened.
 #[test]
-fn a_removal_that_has_happened_is_not_refused_for_want_of_space() {
+fn a_removal_that_has_happened_reports_no_lack_of_space() {
     let stage = conventional();
     let fs = stage.open().unwrap();
     let count = 260;

@@ -43,7 +43,7 @@ fn golden_bytes() {
 }
 
 #[test]
-fn what_is_encoded_decodes() {
+fn encoded_changes_decode() {
     for kind in [RecordKind::Edit, RecordKind::Snapshot] {
         let bytes = encode(kind, 11, &sample());
         let record = TreeRecord { kind, next_id: 11, changes: sample() };

@@ -12,49 +12,49 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::{Arc, mpsc};
 
-type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
 /// An action that runs once, at a given moment.
 #[derive(Default)]
-struct Deeds {
-    log_created: Deed,
-    log_syncing: Deed,
-    committing: Deed,
-    log_ending: Deed,
-    space_asked: Deed,
+struct Hooks {
+    log_created: Hook,
+    log_syncing: Hook,
+    committing: Hook,
+    log_ending: Hook,
+    space_asked: Hook,
 }
 
-impl fmt::Debug for Deeds {
+impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Deeds")
+        f.write_str("Hooks")
     }
 }
 
-fn happen(deed: &Deed) {
-    let deed = deed.lock().take();
-    deed.into_iter().for_each(|deed| deed());
+fn run(hook: &Hook) {
+    let hook = hook.lock().take();
+    hook.into_iter().for_each(|hook| hook());
 }
 
 #[derive(Debug)]
 struct Busy {
     files: Arc<dyn Files>,
-    deeds: Arc<Deeds>,
+    hooks: Arc<Hooks>,
 }
 
 #[derive(Debug)]
 struct BusyLog {
     log: Arc<dyn LogWriter>,
-    deeds: Arc<Deeds>,
+    hooks: Arc<Hooks>,
 }
 
 impl Files for Busy {
     fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
         let log = self.files.create_log(name, hints)?;
-        happen(&self.deeds.log_created);
-        Ok(Arc::new(BusyLog { log, deeds: Arc::clone(&self.deeds) }))
+        run(&self.hooks.log_created);
+        Ok(Arc::new(BusyLog { log, hooks: Arc::clone(&self.hooks) }))
     }
     fn commit(&self, commit: Commit) -> Result<(), FilesError> {
-        happen(&self.deeds.committing);
+        run(&self.hooks.committing);
         self.files.commit(commit)
     }
     fn sync(&self) -> Result<(), FilesError> {
@@ -76,7 +76,7 @@ impl Files for Busy {
         self.files.app_records()
     }
     fn space(&self) -> SpaceUse {
-        happen(&self.deeds.space_asked);
+        run(&self.hooks.space_asked);
         self.files.space()
     }
     fn name_count(&self, name: &str) -> usize {
@@ -92,39 +92,39 @@ impl LogWriter for BusyLog {
         self.log.append(data)
     }
     fn sync(&self) -> Result<(), FilesError> {
-        happen(&self.deeds.log_syncing);
+        run(&self.hooks.log_syncing);
         self.log.sync()
     }
     fn len_bytes(&self) -> u64 {
         self.log.len_bytes()
     }
     fn finish(&self) -> Result<(), FilesError> {
-        happen(&self.deeds.log_ending);
+        run(&self.hooks.log_ending);
         self.log.finish()
     }
 }
 
-fn busy(stage: &Stage) -> (FileSystem, Arc<Deeds>) {
-    let deeds = Arc::<Deeds>::default();
-    let files = Busy { files: Arc::new(stage.files()), deeds: Arc::clone(&deeds) };
+fn busy(stage: &Stage) -> (FileSystem, Arc<Hooks>) {
+    let hooks = Arc::<Hooks>::default();
+    let files = Busy { files: Arc::new(stage.files()), hooks: Arc::clone(&hooks) };
     let options = FsOptions { unix_time_s: || NOW_S };
-    (FileSystem::open(Arc::new(files), options).unwrap(), deeds)
+    (FileSystem::open(Arc::new(files), options).unwrap(), hooks)
 }
 
 /// Once, the tree recorded a log's length before the file layer knew that a flush was due. A commit
 /// in between made a length durable whose bytes were not.
 #[test]
-fn a_log_is_ended_before_its_length_is_told() {
+fn a_log_is_ended_before_its_length_is_recorded() {
     let bytes = content(1, 30_000);
     for seed in 0..20 {
         let stage = conventional();
-        let (fs, deeds) = busy(&stage);
+        let (fs, hooks) = busy(&stage);
         let writer = fs.create("/wal", log()).unwrap();
         writer.append(&bytes[..10_000]).unwrap();
         writer.sync().unwrap();
         writer.append(&bytes[10_000..]).unwrap();
         let (other, disk) = (fs.clone(), Arc::clone(&stage.disk));
-        *deeds.log_ending.lock() = Some(Box::new(move || {
+        *hooks.log_ending.lock() = Some(Box::new(move || {
             other.make_dir("/elsewhere").unwrap();
             other.sync_names().unwrap();
             disk.cut_power();
@@ -142,12 +142,12 @@ fn a_log_is_ended_before_its_length_is_told() {
 #[test]
 fn a_log_begun_for_a_file_without_a_name_is_removed() {
     let stage = conventional();
-    let (fs, deeds) = busy(&stage);
+    let (fs, hooks) = busy(&stage);
     let writer = fs.create("/wal", log()).unwrap();
     let bytes = content(1, 30_000);
     writer.append(&bytes).unwrap();
     let (reader, other) = (fs.open_read("/wal").unwrap(), fs.clone());
-    *deeds.log_created.lock() = Some(Box::new(move || other.unlink("/wal").unwrap()));
+    *hooks.log_created.lock() = Some(Box::new(move || other.unlink("/wal").unwrap()));
     writer.sync().unwrap();
     let mut found = vec![0; bytes.len()];
     assert_eq!(reader.read_at(0, &mut found).unwrap(), bytes.len());
@@ -167,7 +167,7 @@ fn a_log_begun_for_a_file_without_a_name_is_removed() {
 fn a_rename_flushes_the_file_that_it_moves() {
     for seed in 0..20 {
         let stage = conventional();
-        let (fs, deeds) = busy(&stage);
+        let (fs, hooks) = busy(&stage);
         let write = |fs: &FileSystem, path: &str, tag| {
             let writer = fs.create(path, log()).unwrap();
             writer.append(&content(tag, 30_000)).unwrap();
@@ -177,7 +177,7 @@ fn a_rename_flushes_the_file_that_it_moves() {
         let _first = write(&fs, "/a.tmp", 2);
         let (other, second) = (fs.clone(), Arc::<Mutex<Option<Writer>>>::default());
         let kept = Arc::clone(&second);
-        *deeds.log_syncing.lock() = Some(Box::new(move || {
+        *hooks.log_syncing.lock() = Some(Box::new(move || {
             *kept.lock() = Some(write(&other, "/a.tmp", 3));
         }));
         fs.rename("/a.tmp", "/a").unwrap();
@@ -198,13 +198,13 @@ fn a_rename_flushes_the_file_that_it_moves() {
 fn room_that_others_take_before_a_commit_poisons_nothing() {
     for name_len in (100..200).step_by(10) {
         let stage = conventional();
-        let (fs, deeds) = busy(&stage);
+        let (fs, hooks) = busy(&stage);
         let create = |index| fs.create(&format!("/{index:0name_len$}"), table(1)).ok();
         let writers: Vec<Writer> = (0..).map_while(create).collect();
         let mut refused = 0;
         for (index, writer) in writers.iter().enumerate() {
             let (files, store) = (Arc::clone(fs.files()), format!("fs/{:08x}", (1 << 30) + index));
-            *deeds.committing.lock() = Some(Box::new(move || {
+            *hooks.committing.lock() = Some(Box::new(move || {
                 let hints = Hints { purpose: CommitKind::Upkeep, ..log() };
                 let _ = files.create_log(&store, hints);
             }));
@@ -219,7 +219,7 @@ fn room_that_others_take_before_a_commit_poisons_nothing() {
             }
         }
         assert!(refused > 5, "the catalog got full");
-        *deeds.committing.lock() = None;
+        *hooks.committing.lock() = None;
         let unlink = |index| fs.unlink(&format!("/{index:0name_len$}")).unwrap();
         (0..writers.len()).for_each(unlink);
         fs.sync_names().unwrap();
@@ -253,7 +253,7 @@ fn a_log_that_is_followed_is_not_read_from_its_beginning_each_time() {
 #[test]
 fn a_table_waits_for_the_room_that_a_commit_makes() {
     let stage = conventional();
-    let (fs, deeds) = busy(&stage);
+    let (fs, hooks) = busy(&stage);
     let put = |index: usize| {
         let writer = fs.create(&format!("/{index}"), table(1))?;
         writer.append(&content(1, 64 * 4096))?;
@@ -264,8 +264,8 @@ fn a_table_waits_for_the_room_that_a_commit_makes() {
     let writer = fs.create("/new", table(1)).unwrap();
     writer.append(&content(2, 64 * 4096)).unwrap();
     let ((committing, begun), (asking, asked)) = (mpsc::channel(), mpsc::channel());
-    let same = Arc::clone(&deeds);
-    *deeds.committing.lock() = Some(Box::new(move || {
+    let same = Arc::clone(&hooks);
+    *hooks.committing.lock() = Some(Box::new(move || {
         *same.space_asked.lock() = Some(Box::new(move || asking.send(()).unwrap()));
         committing.send(()).unwrap();
         asked.recv().unwrap();

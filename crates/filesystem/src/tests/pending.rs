@@ -6,14 +6,14 @@ use super::stage::{
 use crate::{FileSystem, FsError};
 use imbrex_disk::Disk;
 
-/// How many writes of the drive `rounds` rounds of `deed`, which never syncs, cost.
-fn writes_of(stage: &Stage, rounds: usize, deed: impl Fn(&FileSystem, usize)) -> u64 {
+/// How many writes of the drive `rounds` rounds of `action`, which never syncs, cost.
+fn writes_of(stage: &Stage, rounds: usize, action: impl Fn(&FileSystem, usize)) -> u64 {
     let fs = stage.open().unwrap();
     fs.make_dir("/d").unwrap();
     fs.create("/f", other()).unwrap().close().unwrap();
     fs.sync_names().unwrap();
     let before = stage.disk.counters().writes;
-    (0..rounds).for_each(|round| deed(&fs, round));
+    (0..rounds).for_each(|round| action(&fs, round));
     stage.disk.counters().writes - before
 }
 
@@ -26,9 +26,9 @@ fn write_status(fs: &FileSystem, round: usize) -> Result<(), FsError> {
 /// Once, a program that rewrote a small file each second, and never synced, took 170 MB of memory a
 /// day.
 #[test]
-fn what_is_pending_is_made_durable_when_it_is_long() {
-    type Deed = fn(&FileSystem, usize);
-    let deeds: [(&str, usize, Deed); 5] = [
+fn long_pending_changes_are_committed() {
+    type Action = fn(&FileSystem, usize);
+    let actions: [(&str, usize, Action); 5] = [
         ("bytes in the tree", 500, |fs, round| write_status(fs, round).unwrap()),
         ("files", 12_000, |fs, _| {
             fs.create("/new", other()).unwrap().close().unwrap();
@@ -47,15 +47,15 @@ fn what_is_pending_is_made_durable_when_it_is_long() {
             fs.rename("/new", "/f").unwrap();
         }),
     ];
-    for (what, rounds, deed) in deeds {
-        let writes = writes_of(&large(), rounds, deed);
+    for (what, rounds, action) in actions {
+        let writes = writes_of(&large(), rounds, action);
         assert!((1..20).contains(&writes), "{what}: {writes} writes");
     }
 }
 
 /// The same on a catalog shorter than the usual bound of pending changes.
 #[test]
-fn a_small_catalog_takes_what_is_pending() {
+fn pending_changes_fit_a_small_catalog() {
     for stage in [conventional(), zoned()] {
         let fs = stage.open().unwrap();
         (0..2_000).for_each(|round| write_status(&fs, round).unwrap());
@@ -98,7 +98,7 @@ fn no_more_names_are_made_than_a_sync_can_make_durable() {
 /// Removals are committed if little space is left compared with a log's write. But a log takes all
 /// that is left of a zone, and was once refused.
 #[test]
-fn what_is_removed_is_room_for_a_log() {
+fn removals_make_room_for_a_log() {
     for short in [4, 12, 20, 28] {
         let stage = zoned();
         let fs = stage.open().unwrap();
@@ -121,7 +121,7 @@ fn what_is_removed_is_room_for_a_log() {
 /// Once, removals stayed pending while a table's own length seemed to fit, although a table takes a
 /// whole zone.
 #[test]
-fn what_is_removed_is_room_for_a_table_that_takes_a_zone() {
+fn removals_make_room_for_a_table_that_takes_a_zone() {
     for zone_count in 40..60 {
         let stage = bands(zone_count);
         let fs = stage.open().unwrap();

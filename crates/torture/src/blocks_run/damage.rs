@@ -36,11 +36,11 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
             lose_power(rig, options, model)?;
         }
         // No power cut follows, which might leave a zone that was reset torn at the same end.
-        let told_of =
+        let flushed_ends =
             if rig.prng.chance(1, 2) { flush_twice(rig, options, model)? } else { vec![] };
         let count = [1, 1, 2, 3][rig.prng.below(4) as usize];
         for _ in 0..count {
-            damage_a_block(rig, &told_of)?;
+            damage_a_block(rig, &flushed_ends)?;
         }
         damaged_count = Some(count);
     }
@@ -79,13 +79,13 @@ fn flush_twice(
     let flushed: Outcome = driver.flush();
     let ends = rig.disk.report_zones().iter().filter_map(open_end).collect();
     let range = model.draw(&mut rig.prng);
-    let told = flushed.and_then(|()| write(rig, &driver, model, range));
-    let told = told.and_then(|()| driver.flush());
-    if told.is_ok() {
+    let flushed_again = flushed.and_then(|()| write(rig, &driver, model, range));
+    let flushed_again = flushed_again.and_then(|()| driver.flush());
+    if flushed_again.is_ok() {
         model.settle();
     }
     close(rig, driver)?;
-    Ok(if told.is_ok() { ends } else { vec![] })
+    Ok(if flushed_again.is_ok() { ends } else { vec![] })
 }
 
 /// A short life that the power ends, at any request to the drive.
@@ -105,17 +105,17 @@ fn lose_power(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> Resu
 }
 
 /// Damages a written block of any zone. The last one of a zone, which may be a summary, is chosen
-/// more often. For open zones that still end as in `told_of`, which [`flush_twice`] returned, the
-/// last block may be chosen too.
-fn damage_a_block(rig: &mut Rig, told_of: &[Lba]) -> Result<(), String> {
+/// more often. For open zones that still end as in `flushed_ends`, which [`flush_twice`] returned,
+/// the last block may be chosen too.
+fn damage_a_block(rig: &mut Rig, flushed_ends: &[Lba]) -> Result<(), String> {
     let zones = rig.disk.report_zones().into_iter();
     let written = zones.map(|zone| (zone, written_len(&rig.disk, &zone)));
     let written: Vec<(ZoneInfo, Blocks)> = written.filter(|(_, len)| !len.is_zero()).collect();
     let ends = written.iter().filter_map(|(zone, _)| open_end(zone));
-    let told: Vec<Lba> = ends.filter(|end| told_of.contains(end)).collect();
-    if !told.is_empty() && rig.prng.chance(1, 2) {
-        let at = told[rig.prng.below(told.len() as u64) as usize] - Blocks::new(1);
-        rig.deeds.open_end_damage_count += 1;
+    let settled: Vec<Lba> = ends.filter(|end| flushed_ends.contains(end)).collect();
+    if !settled.is_empty() && rig.prng.chance(1, 2) {
+        let at = settled[rig.prng.below(settled.len() as u64) as usize] - Blocks::new(1);
+        rig.work.open_end_damage_count += 1;
         rig.say(format!("{at}, the end of an open zone, cannot be read any more"));
         rig.disk.damage(BlockRange::new(at, Blocks::new(1)));
         return Ok(());
@@ -125,7 +125,7 @@ fn damage_a_block(rig: &mut Rig, told_of: &[Lba]) -> Result<(), String> {
     let index = if rig.prng.chance(1, 8) { last } else { rig.prng.below(last + 1) };
     let at = zone.start + Blocks::new(index);
     let is_last_of_full = zone.state == ZoneState::Full && index == last;
-    rig.deeds.full_end_damage_count += u64::from(is_last_of_full);
+    rig.work.full_end_damage_count += u64::from(is_last_of_full);
     if rig.prng.chance(1, 4) && !may_be_torn(&zone, index) {
         rig.say(format!("{at} cannot be read any more"));
         rig.disk.damage(BlockRange::new(at, Blocks::new(1)));
@@ -137,8 +137,8 @@ fn damage_a_block(rig: &mut Rig, told_of: &[Lba]) -> Result<(), String> {
 }
 
 /// Whether a power cut may have left a block unreadable. If no journal entry followed the block's
-/// flush, rot cannot be told from a torn write, and the earlier content counts. The model does not
-/// know which blocks these are.
+/// flush, rot cannot be distinguished from a torn write, and the earlier content counts. The model
+/// does not know which blocks these are.
 fn may_be_torn(zone: &ZoneInfo, index: u64) -> bool {
     open_end(zone) == Some(zone.start + Blocks::new(index + 1))
 }
@@ -218,7 +218,7 @@ pub(super) fn read_all(
                 Some(found) if may_be.contains(&found) => *may_be = vec![found],
                 found => return Err(format!("{at} is {found:?}, not one of {may_be:?}")),
             },
-            Err(DiskError::Medium { at: told }) if told == at => wrong_count += 1,
+            Err(DiskError::Medium { at: named }) if named == at => wrong_count += 1,
             Err(DiskError::Offline { .. }) => wrong_count += 1,
             Err(DiskError::Poisoned) => return Ok(0),
             Err(error) => return Err(format!("reading {at}: {}", chain(&error))),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_say_what_an_array_would_say() {
+    fn runs_agree_with_an_array() {
         const LEN: u64 = 120;
         for seed in 0..20 {
             let mut prng = Prng::new(seed);

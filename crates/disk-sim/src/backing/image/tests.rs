@@ -41,7 +41,7 @@ fn scratch() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn what_was_written_is_there_after_reopening() {
+fn written_data_survives_reopening() {
     let (_directory, path) = scratch();
     let disk = create(&path);
     disk.write(Lba::new(3), &[3; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -142,7 +142,7 @@ fn a_cached_image_loses_what_was_not_flushed() {
 }
 
 #[test]
-fn wrong_paths_are_told_apart() {
+fn each_wrong_path_has_its_own_error() {
     let (directory, path) = scratch();
     assert_eq!(
         message(&path),
@@ -364,7 +364,7 @@ fn a_killed_process_leaves_a_drive_that_opens() {
 }
 
 #[test]
-fn a_full_host_is_told_from_other_failures() {
+fn a_full_host_has_its_own_error() {
     let (_directory, path) = scratch();
     let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
     let error = super::host(&path, "writing the header")(full());
@@ -546,7 +546,7 @@ fn a_killed_process_leaves_a_shingled_drive_that_keeps_what_was_acknowledged() {
 
 /// The content of a write cache is lost when its process dies.
 #[test]
-fn unflushed_writes_of_a_write_cache_go_with_the_process() {
+fn unflushed_cached_writes_are_lost_with_the_process() {
     let (_directory, path) = scratch();
     create(&path);
     let cached = || OpenOptions::default().write_cache(Blocks::new(64));

@@ -182,7 +182,7 @@ fn a_death_inside_a_request_shows_no_destroyed_data_and_hides_no_acknowledged_da
 }
 
 #[test]
-fn memory_is_by_run_and_a_large_drive_is_cheap() {
+fn memory_grows_with_runs_so_a_large_drive_is_cheap() {
     let rule = Rule::IsolationDistance(crate::SEALDB_SHINGLE);
     let len = Blocks::new((100 << 30) / BLOCK_LEN_BYTES as u64);
     let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();

@@ -114,7 +114,7 @@ fn write(disk: &SimDisk, at: u64, persist: Persist) -> Result<(), DiskError> {
 /// Once, a write was acknowledged and lost. The error went to the first caller that synced, and the
 /// flush of the caller that had written the data was acknowledged too.
 #[test]
-fn after_a_sync_that_failed_nothing_is_acknowledged() {
+fn nothing_is_acknowledged_after_a_failed_sync() {
     type Syncing = fn(&SimDisk) -> Result<(), DiskError>;
     let syncs: [(&str, Syncing); 4] = [
         ("a flush", |disk| disk.flush()),
@@ -148,7 +148,7 @@ fn after_a_sync_that_failed_nothing_is_acknowledged() {
 }
 
 #[test]
-fn of_two_flushes_at_once_neither_is_acknowledged() {
+fn two_concurrent_flushes_of_lost_data_both_fail() {
     let host = Host::new();
     let disk = host.disk(0);
     write(&disk, 0, Persist::Cached).unwrap();
@@ -160,7 +160,7 @@ fn of_two_flushes_at_once_neither_is_acknowledged() {
 }
 
 #[test]
-fn a_full_host_costs_only_the_write_that_it_has_no_room_for() {
+fn a_full_host_refuses_only_the_write_that_does_not_fit() {
     for write_cache in [0, 8] {
         let host = Host::new();
         let disk = host.disk(write_cache);

@@ -42,7 +42,7 @@ fn a_block_is_a_mixture_where_sectors_are_short() {
 }
 
 #[test]
-fn what_is_left_of_a_zones_last_block_is_filled_up() {
+fn the_rest_of_a_zones_torn_last_block_is_zero() {
     let mut lens = std::collections::BTreeSet::new();
     for seed in 0..400 {
         let disk = short_sectors(zoned(3, 8));
@@ -63,7 +63,7 @@ fn what_is_left_of_a_zones_last_block_is_filled_up() {
 
 /// A drive that reorders freely keeps no long run of many writes. One that writes in order does.
 #[test]
-fn a_cut_may_keep_what_was_written_first_or_lies_lowest() {
+fn a_cut_may_keep_the_oldest_or_the_lowest_writes() {
     let (mut oldest_count, mut lowest_count, mut mixed_count) = (0, 0, 0);
     for seed in 0..400 {
         let disk = cached(anywhere(64), 64);
@@ -107,7 +107,7 @@ fn unreadable(disk: &SimDisk, range: std::ops::Range<u64>) -> Vec<u64> {
 /// At most one block breaks. It is never one that was flushed or not being written, and a write
 /// heals it.
 #[test]
-fn a_cut_breaks_one_block_of_what_was_on_its_way() {
+fn a_cut_breaks_one_block_of_an_unfinished_write() {
     let mut broken_blocks = std::collections::BTreeSet::new();
     for seed in 0..300 {
         let disk = breaking(anywhere(32));
