@@ -120,7 +120,7 @@ pub fn parse_seed(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|error| format!("{text:?} is no seed: {error}"))
+    parsed.map_err(|error| format!("{text:?} is not a seed: {error}"))
 }
 
 /// Roughly, runs in a hundred. A sweep is about nine runs. Scenarios that are cheap, or have found

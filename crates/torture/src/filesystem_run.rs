@@ -233,7 +233,7 @@ fn check_stores(fs: &FileSystem, model: &Model) -> Result<(), String> {
     if named == stored {
         return Ok(());
     }
-    Err(format!("the tree names {named:?}, and stored are {stored:?}"))
+    Err(format!("the tree names {named:?}, but {stored:?} are stored"))
 }
 
 /// If everything is durable, a sync stores nothing, and any error comes from the sync itself.
@@ -245,5 +245,5 @@ fn check_synced(fs: &FileSystem) -> Result<Result<(), FsError>, String> {
     if before == after {
         return Ok(synced);
     }
-    Err(format!("{before:?} were stored, and behind a second sync {after:?}"))
+    Err(format!("{before:?} were stored, and after a second sync {after:?}"))
 }

@@ -14,50 +14,51 @@ use std::sync::{Mutex, PoisonError};
 
 /// Runs the whole stack against a model, under power cuts and I/O errors.
 ///
-/// Exit code 0: every run was clean; 1: a run broke a promise, and the last line replays it.
+/// Exit code 0: every run was clean. Exit code 1: a run broke a promise, and the last line replays
+/// it.
 #[derive(Debug, Parser)]
 #[command(name = "imbrex-torture")]
 struct Args {
-    /// Run this seed only (decimal, or hexadecimal with 0x).
+    /// Run only this seed (decimal, or hexadecimal with 0x).
     #[arg(long, value_parser = parse_seed)]
     seed: Option<u64>,
-    /// How many seeds to run; they take turns over the scenarios.
+    /// How many seeds to run, distributed over the scenarios.
     #[arg(long, default_value_t = 200)]
     seeds: u64,
-    /// So many seeds for each scenario instead.
+    /// Instead, how many seeds to run for each scenario.
     #[arg(long, conflicts_with_all = ["seed", "seeds"])]
     each: Option<u64>,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, default_value = "0", value_parser = parse_seed)]
     first_seed: u64,
-    /// Sweeps: runs each seed once in fair weather, and again with a power cut at every EVERY-th
-    /// device event and a second one during the recovery.
+    /// Sweeps: runs each seed once in fair weather, then again with a power cut at every EVERY-th
+    /// device event and a second cut during the recovery.
     #[arg(long)]
     every: Option<u64>,
-    /// With --every: at most so many runs a seed, spread over its life.
+    /// With --every: the largest number of runs per seed, spread over its life.
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
     cuts_max: u64,
-    /// With --seed: only the run of a sweep whose power goes after so many device events.
+    /// With --seed: only the run of a sweep whose power fails after this many device events.
     #[arg(long, requires = "seed", conflicts_with = "every")]
     cut: Option<u64>,
-    /// With --cut: they are events of the flash drive, in a scenario that has one.
+    /// With --cut: count events of the flash drive, in a scenario that has one.
     #[arg(long, requires = "cut")]
     cut_on_flash: bool,
-    /// With --cut: and again after so many device events of the recovery.
+    /// With --cut: cut again after this many device events of the recovery.
     #[arg(long, requires = "cut", default_value_t = 0)]
     cut_again: u64,
-    /// Only this scenario, or with a `*` at its end, all whose names begin so; may be given several
+    /// Only this scenario or, with a `*` at the end, all whose names begin so. May be given several
     /// times. See --list.
     #[arg(long)]
     scenario: Vec<String>,
-    /// A campaign instead: first every seed that once failed, then draws and sweeps of all scenarios by their
-    /// weights, until each worker has had so much of the processor's time (such as 90s or 4m).
+    /// Runs a campaign: first every seed that once failed, then draws and sweeps of all scenarios
+    /// by their weights, until each worker has used this much processor time (such as 90s or 4m).
     #[arg(long, value_parser = parse_budget, conflicts_with_all = ["seed", "seeds", "each", "every"])]
     budget: Option<u64>,
     /// With --budget: a scenario with fewer drawn runs fails the campaign.
     #[arg(long, requires = "budget", default_value_t = 0)]
     runs_min: u64,
-    /// Threads.
+    /// How many threads to use.
     #[arg(long, default_value_t = 2)]
     workers: usize,
     /// Lists the scenarios.
@@ -65,7 +66,7 @@ struct Args {
     list: bool,
 }
 
-/// Nanoseconds of `90s`, `4m` or `2h`.
+/// Parses `90s`, `4m` or `2h` into nanoseconds.
 fn parse_budget(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600)];
     let seconds = units.iter().find_map(|&(unit, seconds)| {
@@ -73,11 +74,11 @@ fn parse_budget(text: &str) -> Result<u64, String> {
     });
     let budget = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
     budget.ok_or(format!(
-        "{text:?} is no budget: expected seconds, minutes or hours, such as 90s, 4m, 2h"
+        "{text:?} is not a budget: expected seconds, minutes or hours, such as 90s, 4m, 2h"
     ))
 }
 
-/// Sweeps of a campaign are short and many: where each begins follows from its seed.
+/// The sweeps of a campaign are short and many. The seed determines where each begins.
 const SWEEP_EVERY: u64 = 25;
 const SWEEP_CUTS_MAX: u64 = 8;
 
@@ -129,7 +130,7 @@ fn run(args: &Args) -> Result<(), String> {
     fail_by(&outcomes)
 }
 
-/// Spends `budget_ns` of the processor's time on each worker. No run begins after a failure.
+/// Spends `budget_ns` of processor time on each worker. No run begins after a failure.
 fn campaign(args: &Args, scenarios: &[&'static Scenario], budget_ns: u64) -> Result<(), String> {
     println!("first seed {:#x}", args.first_seed);
     let known = known(scenarios)?;
@@ -160,7 +161,7 @@ fn campaign(args: &Args, scenarios: &[&'static Scenario], budget_ns: u64) -> Res
     tell_campaign(args, scenarios, known_count, outcomes.into_iter().flatten().collect())
 }
 
-/// What one run of a campaign came to.
+/// The outcome of one run of a campaign.
 enum Outcome {
     Run { report: Box<Report>, is_known: bool },
     Swept(Sweep),
@@ -209,7 +210,7 @@ fn tell_campaign(
     }
 }
 
-/// Does all runs on all threads; on a terminal shows how far it is.
+/// Performs all runs on all threads. On a terminal shows the progress.
 fn fan_out_shown<T: Send>(
     args: &Args,
     runs: &[(&'static Scenario, u64)],
@@ -265,7 +266,7 @@ fn tell_runs(args: &Args, outcomes: &[Result<Report, Failure>]) {
     }
 }
 
-/// A line for each layout: that the power went in the midst of what it is about.
+/// Prints one line per layout: how often power cuts hit its special work midway.
 fn tell_layouts(clean: &[&Report]) {
     let is_of_layout =
         |scenario: &&Scenario| scenario.layout().is_some() && scenario.target == Target::Store;

@@ -115,7 +115,7 @@ const BY_HAND: &[Scenario] = &[
     Scenario { name: "conventional", about: "the store on a conventional drive", ..DEFAULTS },
     Scenario {
         name: "full-drive",
-        about: "the store on zones that are too few for it, so that writes are refused",
+        about: "the store on too few zones, so that writes are refused",
         drive: Drive::Zoned { conventional_zone_count: 3 },
         placement: "log-structured",
         zone_count: 20,
@@ -164,7 +164,7 @@ const BY_HAND: &[Scenario] = &[
     },
     Scenario {
         name: "files-dynamic-bands",
-        about: "the file layer on raw shingled tracks that refuse to be destroyed",
+        about: "the file layer on raw shingled tracks, where a write that would destroy data is refused",
         target: Target::Files,
         drive: SHINGLES,
         placement: "dynamic-bands",
@@ -173,7 +173,7 @@ const BY_HAND: &[Scenario] = &[
     },
     Scenario {
         name: "files-tracks",
-        about: "the file layer on raw interlaced tracks that refuse to be destroyed",
+        about: "the file layer on raw interlaced tracks, where a write that would destroy data is refused",
         target: Target::Files,
         drive: PAIRS,
         placement: "track-tiers",
@@ -215,7 +215,7 @@ const BY_HAND: &[Scenario] = &[
     },
     Scenario {
         name: "filesystem-full",
-        about: "the file system for databases on zones that are too few for what is written",
+        about: "the file system for databases on too few zones, so that writes are refused",
         target: Target::FileSystem,
         drive: Drive::Zoned { conventional_zone_count: 3 },
         placement: "log-structured",

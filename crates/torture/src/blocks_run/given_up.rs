@@ -24,7 +24,7 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     let driver = open(rig, options)?;
     live(rig, &driver, model)?.map_err(|error| chain(&error))?;
     let (zone, failure) = draw(rig, &driver.zones());
-    let told = format!("{failure:?}: {} of {:?}", zone.info.zone, zone.used);
+    let what = format!("{failure:?}: {} of {:?}", zone.info.zone, zone.used);
     let (mut may_lose, mut may_be_refused) = match (failure, zone.used) {
         (ZoneFailure::Offline, DeviceZoneUse::Data) => (true, false),
         (ZoneFailure::Offline, DeviceZoneUse::Journal) => (true, true),
@@ -37,7 +37,7 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
         end(rig, driver)?;
         None
     };
-    rig.say(told.clone());
+    rig.say(what.clone());
     rig.disk.fail_zone(zone.info.zone, failure).map_err(|error| chain(&error))?;
     if let Some(driver) = driver {
         match live(rig, &driver, model)? {
@@ -53,17 +53,17 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
     for _ in 0..3 {
         let driver = match open(rig, options) {
             Err(_) if may_be_refused => return Ok(()),
-            opened => opened.map_err(|refused| format!("{told}, and {refused}"))?,
+            opened => opened.map_err(|refused| format!("{what}, and {refused}"))?,
         };
         for is_worked_with in [false, true] {
             if is_worked_with {
                 let lived = live(rig, &driver, model)?;
-                lived.map_err(|error| format!("{told}, opened again: {}", chain(&error)))?;
+                lived.map_err(|error| format!("{what}, opened again: {}", chain(&error)))?;
             }
             let lost_count = read_all(rig, &driver, model)? as u64;
             let lost_count_max = if may_lose { zone.info.capacity.get() } else { 0 };
             if lost_count_max < lost_count {
-                return Err(format!("{told}: {lost_count} blocks cannot be read"));
+                return Err(format!("{what}: {lost_count} blocks cannot be read"));
             }
         }
         end(rig, driver)?;

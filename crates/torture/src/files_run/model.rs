@@ -159,7 +159,7 @@ impl Model {
                 self.older.iter().rposition(|state| state.differs(listing, app).is_none())
             {
                 self.older.truncate(at + 1);
-                self.state = self.older.pop().expect("it was found there");
+                self.state = self.older.pop().expect("it was found in this state");
             } else {
                 return Err(format!("neither before nor after the last commit: {difference}"));
             }

@@ -159,7 +159,7 @@ impl<'a> Life<'a> {
                 model.acknowledge(state);
                 Ok(())
             }
-            (Ok(()), None) => Err("a commit that breaks the rules was taken".to_string()),
+            (Ok(()), None) => Err("a commit that breaks the rules was accepted".to_string()),
             (Err(FilesError::NotFound { .. } | FilesError::Exists { .. }), None) => {
                 rig.say("refused, as it should be".to_string());
                 Ok(())

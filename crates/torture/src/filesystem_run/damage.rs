@@ -119,11 +119,11 @@ fn compare_all(
         match read_to_end(rig, &reader) {
             Ok(found) if found == expected => {}
             Ok(found) if is_damaged && damage.is_silent && found.len() == expected.len() => {}
-            Ok(_) => return Err(format!("{path} is not what was written, and that is not told")),
+            Ok(_) => return Err(format!("{path} differs from what was written, without an error")),
             Err(error) if !is_damaged => return Err(format!("{path}: {}", chain(&error))),
             Err(FsError::Damaged { .. }) => {}
             Err(FsError::Files { source, .. }) if source.is_damage() => {}
-            Err(error) => return Err(format!("{path}: damage is told as {}", chain(&error))),
+            Err(error) => return Err(format!("{path}: damage is reported as {}", chain(&error))),
         }
     }
     Ok(())
@@ -131,7 +131,7 @@ fn compare_all(
 
 /// Works next to the damage: creates and removes files, and cleans if needed.
 fn work(rig: &mut Rig, fs: &FileSystem) -> Result<(), String> {
-    rig.say("work beside the damage".to_string());
+    rig.say("work next to the damage".to_string());
     for n in 0..rig.prng.below(6) {
         let kind = if n % 2 == 0 { FileKind::Table } else { FileKind::Log };
         let written = fs.create("beside", Hints::new(kind)).and_then(|writer| {

@@ -175,7 +175,7 @@ fn rename(names: &mut Names, from: &str, to: &str) -> Result<(), Refusal> {
         _ => {}
     }
     for path in below(names, from) {
-        let entry = names.remove(&path).expect("it was listed a line before");
+        let entry = names.remove(&path).expect("it was listed just above");
         names.insert(format!("{to}{}", &path[from.len()..]), entry);
     }
     names.remove(from);

@@ -133,7 +133,7 @@ impl<'a> Life<'a> {
         let is_lost = matches!(error, FsError::Lost { .. });
         if is_lost && file.is_none_or(|file| model.file(file).may_be_lost) && model.excuses(&error)
         {
-            rig.say(format!("{doing}: lost, as was told"));
+            rig.say(format!("{doing}: lost, as reported earlier"));
             return Ok(Fate::NoRoom);
         }
         if !error.is_no_space() {
@@ -195,7 +195,7 @@ impl<'a> Life<'a> {
             Fate::Failed => Ok(None),
             Fate::NoRoom => {
                 if let Change::Unlink { .. } | Change::RemoveDir { .. } = change {
-                    return Err(format!("{doing} was refused for want of room"));
+                    return Err(format!("{doing} was refused for lack of room"));
                 }
                 model.take_back();
                 moved.into_iter().for_each(|file| model.file(file).may_be_lost = true);
@@ -695,7 +695,7 @@ impl<'a> Life<'a> {
             Err(FsError::Poisoned { .. }) => {
                 let hints = Hints::new(FileKind::Log);
                 if self.fs.create("late", hints).is_ok() || self.fs.make_dir("later").is_ok() {
-                    return Err("a change was taken after a failed commit".to_string());
+                    return Err("a change was accepted after a failed commit".to_string());
                 }
             }
             Err(_) => {}

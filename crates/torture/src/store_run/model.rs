@@ -200,7 +200,7 @@ impl Model {
             }
         }
         match found.into_keys().next() {
-            Some(name) => Err(format!("checkpoint {name} is of nobody")),
+            Some(name) => Err(format!("checkpoint {name} was never created")),
             None => Ok(()),
         }
     }
