@@ -12,27 +12,28 @@
 //!     PBA   5000  8100   5070              displaced: 5020..5070
 //! ```
 //!
-//! Its memory goes by how fragmented the mapping is, not by the size of the drive. Nodes are kept in
-//! two orders: by LBA to translate, by PBA so that cleaning finds what is valid in a zone.
+//! Its memory depends on how fragmented the mapping is, not on the size of the drive. Nodes are
+//! kept in two orders: by LBA to translate, and by PBA so that cleaning finds the valid data of a
+//! zone.
 //!
-//! The paper's tree is a red-black tree of nodes with a key, a length and an address, which with
-//! pointers, colour and the allocator's header are 56 bytes or so, in one order. Here both orders
-//! together take about 35 bytes a node (`packed`): 30 million nodes, written in random order, are
-//! accounted as 1.07 GB, and the process grew by 1.2 GB, since leaves that grow leave holes.
+//! The paper's tree is a red-black tree of nodes with a key, a length and an address. With
+//! pointers, colour and the allocator's header, a node takes 56 bytes or so, in one order. Here
+//! both orders together take about 35 bytes a node (`packed`). 30 million nodes, written in random
+//! order, are accounted as 1.07 GB; the process grew by 1.2 GB, since growing leaves leave holes.
 //!
-//! A node lies in one zone: runs that are contiguous across the end of a zone stay two nodes. This
-//! is the one deviation from the paper's count of nodes, at most one for each zone.
+//! A node is in one zone: a run that is contiguous across the end of a zone stays two nodes. This
+//! is the only deviation from the paper's count of nodes, at most one for each zone.
 //!
 //! Invariants
-//!   M1  No LBA has two nodes, and no PBA has.
+//!   M1  No LBA has two nodes, and no PBA has two.
 //!   M2  Nodes that are contiguous in LBA, and in PBA within a zone, are one.
 //!   M3  Both orders have the same nodes.
-//!   M4  A zone's counts of valid blocks and of nodes are those of its nodes.
+//!   M4  A zone's counts of valid blocks and of nodes match its nodes.
 //!
-//! Cost: O(log n) for a node, and for each that is displaced.
+//! Cost: O(log n) for a node, and for each node that it displaces.
 //! Source: section II-B of the paper; its figure 4 is in the tests.
-//! Not here: how the mapping survives a power cut (`checkpoint`, `journal`), what the write buffer
-//! has that is newer (`buffer`).
+//! Not here: how the mapping survives a power cut (`checkpoint`, `journal`), newer content in the
+//! write buffer (`buffer`).
 
 mod packed;
 mod table;
@@ -53,7 +54,7 @@ pub struct PbaRange {
 }
 
 impl PbaRange {
-    /// The first block behind the run.
+    /// The first block after the run.
     pub fn end(self) -> Pba {
         self.start + self.len
     }
@@ -70,7 +71,7 @@ impl fmt::Display for PbaRange {
 pub struct MapRun {
     /// The first block, as the host names it.
     pub start: Lba,
-    /// Where it lies.
+    /// Its place on the drive.
     pub at: Pba,
     /// How many blocks.
     pub len: Blocks,
@@ -90,21 +91,21 @@ impl MapRun {
 
 impl fmt::Display for MapRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No ends: the run may be one of a damaged checkpoint, with any numbers.
+        // Without ends: the run may come from a damaged checkpoint and have any numbers.
         write!(f, "{} from {} at {}", self.len, self.start, self.at)
     }
 }
 
-/// A part of what was looked up.
+/// A part of a range that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Which blocks.
     pub range: BlockRange,
-    /// Where the first of them lies; `None` where nothing is mapped.
+    /// The place of the first block; `None` if the part is not mapped.
     pub at: Option<Pba>,
 }
 
-/// What a mapping maps.
+/// The dimensions of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapSpec {
     /// How many LBAs there are.
@@ -115,21 +116,21 @@ pub struct MapSpec {
     pub zone_count: u32,
 }
 
-/// A run that no mapping takes. Nothing has changed.
+/// A run that a mapping refuses. The mapping is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MappingError {
     /// A drive that is too large, or without zones.
     #[error("{what} is {got}; a mapping takes from 1 to {max}")]
     Spec {
-        /// Which field, or what follows from them.
+        /// The field, or what follows from several.
         what: &'static str,
         /// Its value.
         got: u64,
-        /// The most it may be.
+        /// The greatest allowed value.
         max: u64,
     },
-    /// A run that has no block, or ends behind the disk or the drive.
+    /// A run that has no block, or exceeds the disk or the drive.
     #[error("node of {run} is empty, or ends behind block {len} of the disk or {drive_len} below")]
     OutOfRange {
         /// The run.
@@ -139,7 +140,7 @@ pub enum MappingError {
         /// How many PBAs there are.
         drive_len: u64,
     },
-    /// A node that lies in two zones.
+    /// A node that is in two zones.
     #[error("node of {run} crosses the end of a zone; zones are of {zone_len} blocks")]
     ZoneBoundary {
         /// The run.
@@ -147,7 +148,7 @@ pub enum MappingError {
         /// The length of a zone.
         zone_len: u64,
     },
-    /// A node that does not lie behind the one before it.
+    /// A node that does not follow the one before it.
     #[error(
         "node of {run} does not lie behind the one before it, which ends at lba {previous_end}"
     )]
@@ -162,7 +163,7 @@ pub enum MappingError {
     PbaTaken {
         /// The run.
         run: MapRun,
-        /// The node that lies there.
+        /// The node at that place.
         owner: MapRun,
     },
 }
@@ -179,7 +180,7 @@ pub struct Mapping {
     scratch: Vec<Run>,
 }
 
-/// The nodes of a mapping as they were at one moment, in the order of LBAs.
+/// The nodes of a mapping at one moment, in the order of LBAs.
 #[derive(Debug)]
 pub struct FrozenNodes(FrozenRuns);
 
@@ -214,10 +215,11 @@ impl Mapping {
         })
     }
 
-    /// Builds the mapping of `nodes`, which ascend by LBA. Neighbours that are one run become one.
+    /// Builds the mapping of `nodes`, which ascend by LBA. Neighbours that form one run become one
+    /// node.
     ///
     /// # Errors
-    /// The first node that no mapping takes; of two at one PBA, the one behind in the zone.
+    /// The first node that the mapping refuses; of two at one PBA, the later one in the zone.
     pub fn from_sorted(
         spec: MapSpec,
         nodes: impl IntoIterator<Item = MapRun>,
@@ -263,7 +265,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// What it maps.
+    /// Its dimensions.
     pub fn spec(&self) -> MapSpec {
         self.spec
     }
@@ -278,17 +280,17 @@ impl Mapping {
         Blocks::new(self.mapped)
     }
 
-    /// How many blocks of a zone are mapped; none past the last zone.
+    /// How many blocks of a zone are mapped; 0 past the last zone.
     pub fn valid(&self, zone: ZoneId) -> Blocks {
         Blocks::new(self.zones.get(zone.0 as usize).map_or(0, |count| u64::from(count.valid)))
     }
 
-    /// How many nodes lie in a zone; none past the last zone.
+    /// How many nodes are in a zone; 0 past the last zone.
     pub fn nodes_in(&self, zone: ZoneId) -> usize {
         self.zones.get(zone.0 as usize).map_or(0, |count| count.nodes as usize)
     }
 
-    /// How much memory it takes: what the leaves of both orders have reserved, with the allocator's
+    /// How much memory it takes: the capacity of the leaves of both orders with the allocator's
     /// header of each, the index above them at the usual fill of a B-tree, and the counts of the
     /// zones.
     pub fn memory_bytes(&self) -> u64 {
@@ -298,13 +300,13 @@ impl Mapping {
             + (self.scratch.capacity() * size_of::<Run>()) as u64
     }
 
-    /// Maps `range` to the blocks from `at`, and gives back where it lay before, in the order of
-    /// LBAs. What crosses the end of a zone becomes a node in each.
+    /// Maps `range` to the blocks from `at`; returns its previous places in the order of LBAs. A
+    /// run across the end of a zone becomes a node in each zone.
     ///
     /// # Errors
-    /// [`MappingError::OutOfRange`], and [`MappingError::PbaTaken`] where blocks from `at` are those
-    /// of LBAs outside `range`. Mapping again what is mapped so already is no error: a journal that
-    /// is replayed twice does.
+    /// [`MappingError::OutOfRange`], and [`MappingError::PbaTaken`] if LBAs outside `range` are
+    /// mapped to blocks from `at`. Repeating a mapping is no error: replaying a journal twice does
+    /// it.
     pub fn set(&mut self, range: BlockRange, at: Pba) -> Result<Vec<PbaRange>, MappingError> {
         let run = MapRun { start: range.start, at, len: range.len };
         self.check_range(run)?;
@@ -322,7 +324,7 @@ impl Mapping {
         Ok(displaced)
     }
 
-    /// Maps `range` to nothing, and gives back where it lay, in the order of LBAs.
+    /// Unmaps `range`; returns its places in the order of LBAs.
     pub fn unset(&mut self, range: BlockRange) -> Vec<PbaRange> {
         let mut displaced = Vec::new();
         if range.len.is_zero() {
@@ -355,7 +357,7 @@ impl Mapping {
         displaced
     }
 
-    /// Where the blocks of `range` lie: all of it, in order, cut at the ends of nodes.
+    /// The places of the blocks of `range`: all of it, in order, split at the ends of nodes.
     pub fn lookup(&self, range: BlockRange) -> impl Iterator<Item = Piece> + '_ {
         let (start, end) = (range.start.get(), range.end().get());
         let left = self.by_lba.last_at(start).filter(|run| run.key < start && start < run.end());
@@ -382,21 +384,23 @@ impl Mapping {
         self.by_lba.range(0, ADDRESS_END).map(node)
     }
 
-    /// As [`Mapping::iter`], the nodes as they are now, whatever is mapped meanwhile.
+    /// Like [`Mapping::iter`], with the nodes of this moment, even if the mapping changes
+    /// meanwhile.
     ///
-    /// Cost: at once, copies a pointer for each hundred nodes; what changes of them later is copied first, once.
+    /// Cost: copies a pointer for each hundred nodes at once. Leaves that change later are copied
+    /// first, once.
     pub fn frozen(&self) -> FrozenNodes {
         FrozenNodes(self.by_lba.frozen())
     }
 
-    /// The nodes that lie in `zone`, in the order of PBAs.
+    /// The nodes in `zone`, in the order of PBAs.
     pub fn runs_in(&self, zone: ZoneId) -> impl Iterator<Item = MapRun> + '_ {
         let zone_len = self.spec.zone_len.get();
         let start = u64::from(zone.0) * zone_len;
         self.by_pba.range(start, start + zone_len).map(|run| node(run.flipped()))
     }
 
-    /// The first node, by PBA, that has blocks of `place`.
+    /// The first node, by PBA, with blocks of `place`.
     pub fn owner(&self, place: PbaRange) -> Option<MapRun> {
         let (start, end) = (place.start.get(), place.end().get());
         let left = self.by_pba.last_at(start).filter(|run| start < run.end());
@@ -452,7 +456,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Adds a run within a zone to where nothing is mapped, and merges it with its neighbours.
+    /// Adds a run within a zone at an unmapped place, and merges it with its neighbours.
     fn add(&mut self, run: Run) {
         self.count_in(run);
         let mut run = run;
@@ -484,7 +488,8 @@ impl Mapping {
         self.zones[zone].nodes += 1;
     }
 
-    /// Puts back what of `run`, just taken out, lies behind `end`, and says where the rest lay.
+    /// Puts back the part of `run`, which was just taken out, after `end`; returns the place of the
+    /// rest.
     fn cut_off(&mut self, run: Run, end: u64) -> PbaRange {
         let len = short(run.end().min(end) - run.key);
         if len < run.len {
@@ -509,14 +514,14 @@ impl Mapping {
         self.mapped -= u64::from(run.len);
     }
 
-    /// Whether `right` goes on where `left` ends, in both addresses and in the same zone.
+    /// Whether `right` continues `left` in both addresses and in the same zone.
     fn is_one_run(&self, left: Run, right: Run) -> bool {
         left.end() == right.key
             && left.value + u64::from(left.len) == right.value
             && self.zone_index(left.value) == self.zone_index(right.value)
     }
 
-    /// A node with blocks where `run` is to lie, that are not those of LBAs of `run`; by PBA.
+    /// A node at the place of `run` that belongs to LBAs outside `run`; the first by PBA.
     fn other_owner(&self, run: MapRun) -> Option<Run> {
         let (start, end) = (run.at.get(), run.place().end().get());
         let (lba_start, lba_end) = (run.start.get(), run.range().end().get());
@@ -543,7 +548,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// The run of a node that a mapping may have.
+    /// Checks a node that the mapping is to have, and returns its run.
     fn node_of(&self, run: MapRun) -> Result<Run, MappingError> {
         self.check_range(run)?;
         let (pba, len) = (run.at.get(), run.len.get());

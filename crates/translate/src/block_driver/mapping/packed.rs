@@ -6,17 +6,17 @@
 //!     leaf    [3 9 40 ..]   [4100 4180 5000 ...]   [90020 ...]     up to 128 runs each, sorted
 //! ```
 //!
-//! A standard B-tree takes 40 bytes (measured) for a run of a map written in random order, in one
-//! order. Here leaves grow by eight runs at a time, so that nearly all of a leaf is used: about 17.5
+//! In a map written in random order, a standard B-tree takes 40 bytes (measured) for a run in one
+//! order. Here leaves grow by eight runs at a time, so nearly all of a leaf is used: about 17.5
 //! bytes a run. A run is two words: 48 bits for each address, 32 for the length.
 //!
-//! A checkpoint needs the runs as of one moment and takes long to write them: it shares the leaves, and what
-//! changes a leaf meanwhile changes a copy of it.
+//! A checkpoint needs the runs of one moment and takes long to write them. It shares the leaves,
+//! and a later change to a shared leaf changes a copy of it.
 //!
 //! Invariants
-//!   K1  The runs of a leaf ascend, and lie at or above the leaf's base and below the next base.
+//!   K1  The runs of a leaf ascend, and are at or above the leaf's base and below the next base.
 //!   K2  No leaf is empty or longer than [`LEAF_LEN_MAX`].
-//!   K3  The count, and the room of all leaves, are what the leaves say.
+//!   K3  The count, and the room of all leaves, match the leaves.
 
 use std::collections::{BTreeMap, btree_map};
 use std::mem;
@@ -29,11 +29,11 @@ const LEAF_LEN_MAX: usize = 128;
 /// A leaf this short joins a neighbour if the two are no longer than [`LEAF_LEN_JOINED_MAX`].
 const LEAF_LEN_LOW: usize = 32;
 const LEAF_LEN_JOINED_MAX: usize = 96;
-/// What a bulk build fills, so that the first inserts find room.
+/// How full a bulk build makes a leaf, so that the first inserts find room.
 const LEAF_LEN_BUILT: usize = 112;
 const GROWTH: usize = 8;
-/// An entry of the index at 69 % fill, and what stands before the runs: a count of who shares them, a vector,
-/// and the allocator's headers of both.
+/// An entry of the index at 69 % fill, and the parts before the runs: the reference count, the
+/// vector, and the allocator's headers of both.
 const LEAF_OVERHEAD_BYTES: usize =
     (size_of::<u64>() + size_of::<Leaf>()) * 100 / 69 + 16 + size_of::<Vec<Packed>>() + 2 * 16;
 
@@ -95,14 +95,14 @@ impl PackedRuns {
         (self.room * size_of::<Packed>() + self.leaves.len() * LEAF_OVERHEAD_BYTES) as u64
     }
 
-    /// All runs as they are now, whatever becomes of these. Cost: a pointer for each leaf.
+    /// All runs of this moment, even if the runs change meanwhile. Cost: a pointer for each leaf.
     pub(super) fn frozen(&self) -> FrozenRuns {
         FrozenRuns { leaves: self.leaves.clone().into_values(), leaf: Leaf::default(), next: 0 }
     }
 
     /// The run with the highest key at or below `key`.
     pub(super) fn last_at(&self, key: u64) -> Option<Run> {
-        // At most two leaves: a leaf whose base lies below `key` may begin above it.
+        // At most two leaves: a leaf with a base below `key` may begin above `key`.
         self.leaves.range(..=key).rev().find_map(|(_, leaf)| {
             let count = leaf.partition_point(|packed| packed.key() <= key);
             count.checked_sub(1).map(|index| leaf[index].run())
@@ -121,7 +121,7 @@ impl PackedRuns {
             .take_while(move |run| run.key < end)
     }
 
-    /// Adds a run whose key is not there.
+    /// Adds a run whose key is new.
     pub(super) fn insert(&mut self, run: Run) {
         self.count += 1;
         let Some((&base, leaf)) = self.leaves.range_mut(..=run.key).next_back() else {
@@ -150,7 +150,7 @@ impl PackedRuns {
         }
     }
 
-    /// Adds a run below all bases, or the first of all: the first leaf then reaches down to 0.
+    /// Adds a run below all bases, or the first of all: the first leaf then extends down to 0.
     fn insert_first(&mut self, run: Run) {
         match self.leaves.first_entry().filter(|first| first.get().len() < LEAF_LEN_MAX) {
             Some(first) => {
@@ -162,8 +162,8 @@ impl PackedRuns {
         }
     }
 
-    /// Adds a run behind a full leaf: to the front of the next if that has room. So runs that come
-    /// in ascending order fill their leaves.
+    /// Adds a run after a full leaf: to the front of the next leaf if that has room. So runs that
+    /// come in ascending order fill their leaves.
     fn insert_behind(&mut self, base: u64, run: Run) {
         let next = self.leaves.range(base + 1..).next();
         match next.filter(|(_, leaf)| leaf.len() < LEAF_LEN_MAX).map(|(&next, _)| next) {
@@ -176,8 +176,8 @@ impl PackedRuns {
         }
     }
 
-    /// Adds a run before the first of a full leaf: to the end of the one before it if that has room.
-    /// So runs that come in descending order fill their leaves.
+    /// Adds a run before the first of a full leaf: to the end of the previous leaf if that has
+    /// room. So runs that come in descending order fill their leaves.
     fn insert_before(&mut self, base: u64, run: Run) {
         let full = self.leaves.remove(&base).expect("the base was just found");
         self.leaves.insert(full[0].key(), full);
@@ -195,7 +195,7 @@ impl PackedRuns {
         self.leaves.insert(base, leaf);
     }
 
-    /// Sets the length of the run at `key`, which is there.
+    /// Sets the length of the run at `key`, which must exist.
     pub(super) fn set_len(&mut self, key: u64, len: u32) {
         let (_, leaf) = self.leaves.range_mut(..=key).next_back().expect("the run is there");
         let index = leaf.binary_search_by_key(&key, |packed| packed.key());
@@ -203,7 +203,7 @@ impl PackedRuns {
         *packed = Packed::new(Run { len, ..packed.run() });
     }
 
-    /// Takes out the run at `key`, which is there.
+    /// Removes the run at `key`, which must exist.
     pub(super) fn remove(&mut self, key: u64) {
         let (&base, leaf) = self.leaves.range_mut(..=key).next_back().expect("the run is there");
         let index = leaf.binary_search_by_key(&key, |packed| packed.key());
@@ -212,11 +212,11 @@ impl PackedRuns {
         self.tidy(base);
     }
 
-    /// Takes out the runs with keys from `start` up to `end`, and appends them to `taken`.
+    /// Removes the runs with keys from `start` up to `end`, and appends them to `taken`.
     pub(super) fn take(&mut self, start: u64, end: u64, taken: &mut Vec<Run>) {
         let before = taken.len();
         let mut from = self.leaves.range(..=start).next_back().map_or(start, |(&base, _)| base);
-        // Only the first and the last leaf can keep something.
+        // Only the first and the last leaf can keep runs.
         let mut kept = [None; 2];
         while let Some((&base, leaf)) = self.leaves.range_mut(from..end.max(from)).next() {
             let low = leaf.partition_point(|packed| packed.key() < start);
@@ -236,8 +236,8 @@ impl PackedRuns {
         }
     }
 
-    /// Drops the leaf at `base` if it is empty, joins it with a neighbour if it is short, and gives
-    /// back memory that it does not need.
+    /// Drops the leaf at `base` if it is empty, joins it with a neighbour if it is short, and frees
+    /// memory that it does not need.
     fn tidy(&mut self, base: u64) {
         let Some(len) = self.leaves.get(&base).map(|leaf| leaf.len()) else { return };
         if len == 0 {
@@ -305,7 +305,7 @@ impl PackedRuns {
     }
 }
 
-/// A leaf to be changed: a copy of it where it is shared.
+/// A leaf for a change: a copy if the leaf is shared.
 fn own<'a>(leaf: &'a mut Leaf, room: &mut usize) -> &'a mut Vec<Packed> {
     let before = leaf.capacity();
     let owned = Arc::make_mut(leaf);
@@ -324,7 +324,7 @@ fn put(leaf: &mut Leaf, index: usize, run: Run, room: &mut usize) {
     *room += leaf.capacity() - before;
 }
 
-/// Runs as they were at one moment, in order; lets go of leaves as it goes on.
+/// The runs of one moment, in order. The iterator releases leaves as it proceeds.
 #[derive(Debug)]
 pub(super) struct FrozenRuns {
     leaves: btree_map::IntoValues<u64, Leaf>,
@@ -362,7 +362,7 @@ impl Builder {
         self.leaf.push(Packed::new(run));
     }
 
-    /// The run last pushed, to be looked at or made longer.
+    /// The run pushed last, to be inspected or extended.
     pub(super) fn last(&self) -> Option<Run> {
         self.leaf.last().map(|packed| packed.run())
     }

@@ -7,19 +7,20 @@
 //!     tail                         ..
 //! ```
 //!
-//! An entry maps its sectors as one, so what is evicted is written together with the rest of the
-//! entries that it touches. This has no content: it answers what a table would read, write and weigh.
+//! An entry maps its sectors as one, so an evicted run is written together with the rest of the
+//! entries that it touches. The table has no content: it computes what a real table would read,
+//! write and occupy.
 //!
-//! Sectors here are of 512 bytes, whatever the drive's block: the write amplification that the paper
-//! tells (figures 7 and 8: about 2.1 at 10 sectors and 11.8 at 100, for small writes) fits sectors of
-//! 512 bytes and no others.
+//! Sectors here have 512 bytes, whatever the drive's block length. The write amplification in the
+//! paper (figures 7 and 8: about 2.1 at 10 sectors and 11.8 at 100, for small writes) fits sectors
+//! of 512 bytes and no others.
 //!
 //! Source: section III-A.2 of the paper.
 
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange};
 use std::num::NonZeroU64;
 
-/// The sector of a table's accounts, in bytes.
+/// The sector length of a table, in bytes.
 const SECTOR_LEN_BYTES: u64 = 512;
 const SECTORS_PER_BLOCK: u64 = BLOCK_LEN_BYTES as u64 / SECTOR_LEN_BYTES;
 
@@ -33,7 +34,7 @@ pub struct SectorRange {
 }
 
 impl SectorRange {
-    /// The first sector behind the run.
+    /// The first sector after the run.
     pub fn end(self) -> u64 {
         self.start + self.len
     }
@@ -53,9 +54,9 @@ impl From<BlockRange> for SectorRange {
 pub struct TableWrite {
     /// The whole entries, written: `head`, the run and `tail`.
     pub written: SectorRange,
-    /// What of the first entry lies before the run: read first, if it holds data.
+    /// The part of the first entry before the run: read first, if it holds data.
     pub head: SectorRange,
-    /// What of the last entry lies behind the run: read first, if it holds data.
+    /// The part of the last entry after the run: read first, if it holds data.
     pub tail: SectorRange,
 }
 
@@ -67,7 +68,7 @@ pub struct TableMapping {
 }
 
 impl TableMapping {
-    /// A table for a disk of `len_sectors`; the last entry ends with it.
+    /// A table for a disk of `len_sectors`; the last entry ends with the disk.
     pub fn new(len_sectors: u64, entry_len_sectors: NonZeroU64) -> TableMapping {
         TableMapping { len_sectors, entry_len_sectors }
     }
@@ -77,18 +78,19 @@ impl TableMapping {
         self.len_sectors.div_ceil(self.entry_len_sectors.get())
     }
 
-    /// How much memory the table takes: four bytes an entry if those can number all entries, as in
-    /// the paper's estimate of 0.1 % of the capacity in blocks of 4096 bytes; else eight.
+    /// How much memory the table takes: four bytes an entry if four bytes can number all entries,
+    /// as in the paper's estimate of 0.1 % of the capacity in blocks of 4096 bytes; otherwise
+    /// eight.
     pub fn memory_bytes(&self) -> u64 {
         let count = self.entry_count();
         count * if u32::try_from(count).is_ok() { 4 } else { 8 }
     }
 
-    /// What must be written to evict `run`, which is not empty and on the disk.
+    /// The write that evicts `run`, which is not empty and on the disk.
     pub fn evict(&self, run: SectorRange) -> TableWrite {
         let entry_len = self.entry_len_sectors.get();
         let start = run.start - run.start % entry_len;
-        // A run on the disk ends where the disk does, at the latest.
+        // A run on the disk ends where the disk ends, at the latest.
         let end = run.end().next_multiple_of(entry_len).min(self.len_sectors.max(run.end()));
         TableWrite {
             written: SectorRange { start, len: end - start },
