@@ -161,7 +161,10 @@ impl Buffer {
             out.extend_from_slice(bytes);
             count += 1;
         }
-        assert!(count == range.len.get(), "{range} was to be held, {count} blocks of it are");
+        assert!(
+            count == range.len.get(),
+            "{range} must be held, but only {count} of its blocks are"
+        );
     }
 
     /// Checks U1.
@@ -181,7 +184,7 @@ impl Buffer {
         if sum == self.len {
             Ok(())
         } else {
-            Err(format!("U1: {sum} blocks are held, the length says {}", self.len))
+            Err(format!("U1: {sum} blocks are held, but the length is {}", self.len))
         }
     }
 }

@@ -106,7 +106,8 @@ impl CheckpointWriter {
             return Err(no_room("the map takes too many zones of the drive".to_owned()));
         }
         let taken = zones.take(Use::Checkpoint)?;
-        let zone = taken.ok_or_else(|| no_room("no zone for a checkpoint".to_owned()))?;
+        let zone = taken
+            .ok_or_else(|| no_room("no zone of the drive is free for a checkpoint".to_owned()))?;
         self.stored.copies[copy].push(zone);
         Ok(zone)
     }

@@ -382,7 +382,7 @@ impl DriverState {
         }
         let mut found = Salvaged::default();
         for &piece in pieces {
-            let start = piece.at.expect("only what is mapped is moved");
+            let start = piece.at.expect("cleaning moves mapped blocks only");
             match self.read_pieces(&[piece]) {
                 Ok(data) => {
                     found.data.extend_from_slice(&data);
@@ -418,12 +418,12 @@ impl DriverState {
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let (buf, behind) = rest.split_at_mut(piece.range.len.bytes() as usize);
-            let at = piece.at.expect("only what is mapped is moved");
+            let at = piece.at.expect("cleaning moves mapped blocks only");
             parts.push(Part { at, lba: piece.range.start, buf });
             rest = behind;
         }
         let fetched = self.zones.summaries.cut(&self.zones.pool, parts)?.fetch(&*self.disk);
-        self.end_read(fetched).expect("nobody else changes the state meanwhile")?;
+        self.end_read(fetched).expect("the lock is held")?;
         Ok(data)
     }
 }

@@ -188,7 +188,7 @@ impl Disk for BlockDriver {
         // Zones are begun anew faster than the drive reads. The last attempt keeps the lock.
         let mut state = self.state();
         let fetched = state.begin_read(requests)?.fetch(&*self.disk);
-        state.end_read(fetched).expect("K8: nobody else has the state")
+        state.end_read(fetched).expect("K8: the lock is held")
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {

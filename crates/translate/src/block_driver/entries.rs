@@ -68,7 +68,9 @@ pub(super) fn read_journal(
                 Header::Else(None) if is_end => {}
                 Header::Else(_) => {
                     let at = start.get();
-                    return Err(journal_damage(format!("no entry begins its zone at block {at}")));
+                    return Err(journal_damage(format!(
+                        "the zone at block {at} does not begin with an entry"
+                    )));
                 }
             }
         }
@@ -82,7 +84,9 @@ pub(super) fn read_journal(
             (Some(start), _) => (at, has_begun) = (start, true),
             (None, None) => return Ok(entries),
             (None, Some(later)) => {
-                return Err(journal_damage(format!("entry {later} is there, {seq} is not")));
+                return Err(journal_damage(format!(
+                    "entry {later} exists, but entry {seq} is missing"
+                )));
             }
         }
     }
@@ -219,7 +223,7 @@ fn read_entry(
         Header::Whole(..) if begins_zone(state, at) => return Ok(None),
         Header::Else(Some(old)) if old < seq && begins_zone(state, at) => return Ok(None),
         Header::Whole(..) | Header::Else(_) => {
-            return Err(journal_damage(format!("entry {seq} should begin at block {}", at.get())));
+            return Err(journal_damage(format!("entry {seq} is missing at block {}", at.get())));
         }
     };
     let start = at + entry.data_offset();

@@ -29,8 +29,8 @@ pub enum DriverError {
     },
     /// The disk below has too few zones that can be written.
     #[error(
-        "the drive has {got} sequential zones that can be written; superblock, journal and what \
-         cleaning needs are {needed}"
+        "the drive has {got} sequential zones that can be written; superblocks, journal and \
+         cleaning need {needed}"
     )]
     TooSmall {
         /// How many it has.
@@ -40,8 +40,8 @@ pub enum DriverError {
     },
     /// The zones of the disk below are too short for their number.
     #[error(
-        "the map of this drive may take {got} of its zones, but a superblock names {max} of them; zones \
-         that are longer, or fewer, can be a block device"
+        "the map of this drive may take {got} of its zones, but a superblock names at most {max}; a block \
+         device needs longer or fewer zones"
     )]
     ZonesTooShort {
         /// How many zones the longest checkpoint takes, in both copies.
@@ -51,7 +51,7 @@ pub enum DriverError {
     },
     /// The disk below allows too few zones that are written in part.
     #[error(
-        "the drive lets {got} zones be active, but the block driver needs {needed}; it cannot be a \
+        "the drive allows {got} active zones, but the block driver needs {needed}; it cannot be a \
          block device"
     )]
     ActiveZones {

@@ -528,13 +528,13 @@ const SUM_LEN_BYTES: usize = 12;
 /// What is wrong with the bytes.
 pub(super) fn decode_checkpoint(id: u64, bytes: &[u8]) -> Result<Checkpoint, String> {
     if bytes.len() < CHECKPOINT_FIXED || bytes[..VERSION] != CHECKPOINT_MAGIC {
-        return Err("it does not begin as one".to_owned());
+        return Err("its magic is wrong".to_owned());
     }
     if get_u32(bytes, VERSION) != FORMAT_VERSION || get_u64(bytes, 16) != id {
-        return Err("it is of another version or device".to_owned());
+        return Err("it belongs to another version or device".to_owned());
     }
     if get_u64(bytes, 24) >= SEQ_END {
-        return Err("its entry is one that no journal has".to_owned());
+        return Err("its entry number is out of range".to_owned());
     }
     let count = |index: usize| get_u64(bytes, 40 + 8 * index);
     let mut rest = &bytes[CHECKPOINT_FIXED..];
@@ -568,7 +568,7 @@ fn take_table<'a>(
 ) -> Result<impl Iterator<Item = &'a [u8]> + use<'a>, String> {
     let len = count.checked_mul(row_len_bytes as u128).and_then(|len| usize::try_from(len).ok());
     let split = len.and_then(|len| rest.split_at_checked(len));
-    let (table, behind) = split.ok_or_else(|| format!("it ends within a table of {count}"))?;
+    let (table, behind) = split.ok_or_else(|| format!("it ends within a table of {count} rows"))?;
     *rest = behind;
     Ok(table.chunks_exact(row_len_bytes))
 }
@@ -659,9 +659,11 @@ fn get_runs(rest: &mut &[u8], count: u64) -> Result<Vec<Run>, String> {
         let at = pba.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg());
         let len = get_varint(rest)?;
         let end = start.and_then(|start| start.checked_add(len)).filter(|&end| end <= ADDRESS_END);
-        let (Some(start), Some(end)) = (start, end) else { return Err("an endless run".into()) };
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err("a run that does not end".into());
+        };
         if at > ADDRESS_END {
-            return Err("a run behind every drive".into());
+            return Err("a run beyond every drive".into());
         }
         runs.push(Run {
             range: BlockRange::new(Lba::new(start), Blocks::new(len)),

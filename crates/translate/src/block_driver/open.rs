@@ -57,7 +57,7 @@ pub(super) fn open(
     let mut copies = JournalIndex::new(spec(&superblock)).map_err(damaged("checkpoint"))?;
     let zones = journal_zones(&*disk, superblock.journal_zone_count);
     if zones.len() != superblock.journal_zone_count as usize {
-        let detail = format!("the drive has {} zones for a journal", zones.len());
+        let detail = format!("the drive has only {} zones for its journal", zones.len());
         return Err(FormatFault::damaged("superblock", detail).into());
     }
     let mut journal = JournalZones::new(zones);
@@ -251,7 +251,7 @@ fn settle(state: &mut DriverState) -> Result<(), DriverError> {
         let is_blank = write_pointer - zone.range.start < ENTRY_LEN_MIN;
         let action = if is_blank { ZoneAction::Reset } else { ZoneAction::Finish };
         let ended = state.disk.manage_zone(zone.zone, action);
-        ended.map_err(during("ending a zone of the journal"))?;
+        ended.map_err(during("finishing a zone of the journal"))?;
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ impl DriverOptions {
             ("the length of writes that bypass the buffer", self.bypass_len.get(), 1, u64::MAX),
             // The spare zones of a short drive are no reserve for more.
             ("zones cleaned at once", self.cleaning.chosen_count() as u64, 1, 4),
-            ("zones looked at for cleaning", self.cleaning.candidate_count() as u64, 1, 1000),
+            ("candidate zones of a cleaning", self.cleaning.candidate_count() as u64, 1, 1000),
         ] {
             if !(min..=max).contains(&got) {
                 return Err(DriverError::Option { what, got, min, max });

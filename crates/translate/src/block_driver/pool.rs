@@ -351,7 +351,8 @@ impl Pool {
     #[cfg(test)]
     pub(super) fn check(&self) -> Result<(), String> {
         let (expected, got) = (use_counts(&self.zones), self.counts);
-        let violation = || format!("P1: the zones by use are {expected:?}, and count as {got:?}");
+        let violation =
+            || format!("P1: the zones by use are {expected:?}, but the counts are {got:?}");
         (expected == got).then_some(()).ok_or_else(violation)
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn read_checkpoint(
                 none => none.insert(read_copy(disk, starts[1], count)?),
             };
             let part = second.chunks_exact(BLOCK_LEN_BYTES).nth(offset).and_then(part);
-            let lost = || damage(format!("both copies of its block {index} are"));
+            let lost = || damage(format!("both copies of its block {index} are damaged"));
             bytes.extend_from_slice(part.ok_or_else(lost)?);
         }
         next += count;

@@ -286,7 +286,7 @@ impl Regions {
         }
         let sum: Blocks = self.iter().map(|entry| entry.len).sum();
         if sum != self.total() {
-            return Err(format!("E3: the entries have {sum}, the total says {}", self.total()));
+            return Err(format!("E3: the entries have {sum}, but the total is {}", self.total()));
         }
         Ok(())
     }

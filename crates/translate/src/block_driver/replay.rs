@@ -71,7 +71,7 @@ pub(super) fn replay(
                         Some(slot) if is_older || slot.used == Use::Lost => AcceptedRuns::all(run),
                         // Its blocks may belong to another life of the zone by now, or to none.
                         Some(slot) => accepted_runs(state, journaled, &slot, run, is_flushed)
-                            .map_err(during("looking for what a record moved"))?,
+                            .map_err(during("looking for the source of a move"))?,
                     };
                     state.counters.broken_blocks += broken_count;
                     state.counters.ignored_records += u64::from(runs != [run]);

@@ -82,7 +82,7 @@ pub(super) struct DriverState {
 }
 
 impl DriverState {
-    #[expect(clippy::too_many_arguments, reason = "what opening has found out, once")]
+    #[expect(clippy::too_many_arguments, reason = "the results of opening, passed once")]
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         options: &DriverOptions,

@@ -160,7 +160,7 @@ pub(super) fn newest(disk: &dyn Disk) -> Result<Newest, DriverError> {
     // A newer one counted if it was written to every zone that can be written.
     let is_followed = |zone: &SuperblockZone| has_newest(zone) && zone.has_damaged();
     if living().next().is_some() && living().all(is_followed) {
-        let detail = format!("what follows number {} is none", newest.number);
+        let detail = format!("the block after number {} is no superblock", newest.number);
         return Err(FormatFault::damaged("superblock", detail).into());
     }
     let lacking = || living().filter(|zone| !has_newest(zone));

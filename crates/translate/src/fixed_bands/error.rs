@@ -35,7 +35,7 @@ pub enum BandsError {
         needed: u64,
     },
     /// The disk has no superblock.
-    #[error("no fixed bands on this drive: neither superblock is one; format it first")]
+    #[error("no fixed bands on this drive: neither superblock exists; format it first")]
     NotBands,
     /// The structures on the disk cannot be used.
     #[error(transparent)]

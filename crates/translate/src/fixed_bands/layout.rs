@@ -72,7 +72,7 @@ impl BandLayout {
             true => Ok(()),
             false => Err(BandsError::Option { what, got, min, max }),
         };
-        check("band_len in blocks", band_len, 1, longest)?;
+        check("the length of a band in blocks", band_len, 1, longest)?;
         let run_count_max = match options.run_count_max {
             0 => (len / BLOCKS_PER_RUN).clamp(RUN_COUNT_MIN, RUN_COUNT_MAX),
             count => count,

@@ -591,7 +591,7 @@ impl FixedBands {
                 requests.push(ReadRequest { at, buf });
             }
         }
-        assert!(rest.is_empty(), "the pieces are what is read and what is written");
+        assert!(rest.is_empty(), "the pieces cover the blocks that are read and written");
         if !requests.is_empty() {
             let result = self.below.read_back(&mut requests);
             result.map_err(|error| self.layout.error_for_host(error))?;

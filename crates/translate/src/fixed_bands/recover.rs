@@ -71,7 +71,7 @@ pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
         .map_err(during("writing a checkpoint"))?;
     let whole = BlockRange::new(Lba::new(0), layout.geometry.len());
     for gap in content.valid.gaps(whole) {
-        discard(below, &layout, gap).map_err(during("discarding what is not valid"))?;
+        discard(below, &layout, gap).map_err(during("discarding blocks that are not valid"))?;
     }
     Ok(Recovered { layout, valid: content.valid, journal, next_seq: content.next_seq })
 }
@@ -195,7 +195,7 @@ fn read_logs(below: &Below, layout: &BandLayout) -> Result<(usize, u64, LogConte
             return Ok((region, last_epoch, content));
         }
     }
-    Err(journal_damaged(format!("none of its two regions holds a whole checkpoint: {epochs:?}")))
+    Err(journal_damaged(format!("neither of its two regions holds a whole checkpoint: {epochs:?}")))
 }
 
 /// The newest epoch with a frame in the region.
@@ -258,7 +258,7 @@ impl LogContent {
         let whole = layout.geometry.len();
         let check = |runs: &[BlockRange]| {
             let outside = runs.iter().find(|run| run.end().get() > whole.get());
-            outside.map_or(Ok(()), |run| Err(format!("blocks {run} lie past the end")))
+            outside.map_or(Ok(()), |run| Err(format!("blocks {run} exceed the disk")))
         };
         match record {
             Record::Valid(runs) => {
@@ -282,12 +282,12 @@ impl LogContent {
                 }
                 self.next_seq = rewrite.seq + 1;
                 if let Some(open) = self.rewrite.replace(rewrite) {
-                    return Err(format!("rewrite {} had not ended", open.seq));
+                    return Err(format!("rewrite {} has not ended", open.seq));
                 }
             }
             Record::Done { seq } => match self.rewrite.take() {
                 Some(rewrite) if rewrite.seq == seq => {}
-                _ => return Err(format!("rewrite {seq} ends and had not begun")),
+                _ => return Err(format!("rewrite {seq} ends without a beginning")),
             },
             Record::Synced => self.unsynced = Runs::default(),
             Record::CheckpointEnd { run_count } => {

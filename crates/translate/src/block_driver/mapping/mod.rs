@@ -131,7 +131,9 @@ pub enum MappingError {
         max: u64,
     },
     /// A run that has no block, or exceeds the disk or the drive.
-    #[error("node of {run} is empty, or ends behind block {len} of the disk or {drive_len} below")]
+    #[error(
+        "node of {run} is empty, or exceeds the disk of {len} blocks or the drive of {drive_len}"
+    )]
     OutOfRange {
         /// The run.
         run: MapRun,
@@ -141,7 +143,7 @@ pub enum MappingError {
         drive_len: u64,
     },
     /// A node that is in two zones.
-    #[error("node of {run} crosses the end of a zone; zones are of {zone_len} blocks")]
+    #[error("node of {run} crosses the end of a zone; zones have {zone_len} blocks")]
     ZoneBoundary {
         /// The run.
         run: MapRun,
@@ -149,9 +151,7 @@ pub enum MappingError {
         zone_len: u64,
     },
     /// A node that does not follow the one before it.
-    #[error(
-        "node of {run} does not lie behind the one before it, which ends at lba {previous_end}"
-    )]
+    #[error("node of {run} does not follow the previous one, which ends at lba {previous_end}")]
     OutOfOrder {
         /// The run.
         run: MapRun,
@@ -159,7 +159,7 @@ pub enum MappingError {
         previous_end: u64,
     },
     /// Two LBAs would have one PBA.
-    #[error("node of {run} lies where {owner} lie")]
+    #[error("node of {run} overlaps the place of {owner}")]
     PbaTaken {
         /// The run.
         run: MapRun,
@@ -439,7 +439,10 @@ impl Mapping {
         let mut previous_end = 0;
         for run in self.by_pba.range(0, ADDRESS_END) {
             if run.key < previous_end {
-                return Err(format!("M1: {} lies on the node before it", node(run.flipped())));
+                return Err(format!(
+                    "M1: {} overlaps the place of the node before it",
+                    node(run.flipped())
+                ));
             }
             previous_end = run.end();
             let count = &mut zones[self.zone_index(run.key)];
@@ -451,7 +454,7 @@ impl Mapping {
         }
         let sum: u64 = zones.iter().map(|count| u64::from(count.valid)).sum();
         if sum != self.mapped {
-            return Err(format!("M4: {sum} blocks are mapped, counted {}", self.mapped));
+            return Err(format!("M4: {sum} blocks are mapped, but the count is {}", self.mapped));
         }
         Ok(())
     }

@@ -285,7 +285,9 @@ impl PackedRuns {
                 return Err(format!("K2: the leaf at {base} has {} runs", leaf.len()));
             }
             if previous.is_some_and(|previous| base <= previous) {
-                return Err(format!("K1: a run at {previous:?} lies before the leaf at {base}"));
+                return Err(format!(
+                    "K1: a run at {previous:?} is below the base {base} of its leaf"
+                ));
             }
             for packed in &**leaf {
                 let key = packed.key();

@@ -252,8 +252,7 @@ fn runs_of_a_damaged_checkpoint_are_refused() {
     let cut = build(&[sound, run(20, 60, 10), run(30, 70, 30), run(60, 100, 5)]).expect("sound");
     assert_eq!(nodes(&cut), [(10, 50, 50), (60, 5, 100)], "pieces of a run become one");
     let taken = build(&[sound, run(30, 45, 20)]).map(drop).expect_err("taken").to_string();
-    let told =
-        "node of 10 blocks from lba 10 at pba 50 lies where 20 blocks from lba 30 at pba 45 lie";
+    let told = "node of 10 blocks from lba 10 at pba 50 overlaps the place of 20 blocks from lba 30 at pba 45";
     assert_eq!(taken, told);
 }
 

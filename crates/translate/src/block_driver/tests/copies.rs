@@ -268,7 +268,7 @@ fn a_rotten_superblock_has_a_twin() {
         rot(0, first);
         rot(1, second);
         let error = open().err().unwrap().to_string();
-        assert!(error.starts_with("superblock is damaged: what follows number"), "{error}");
+        assert!(error.starts_with("superblock is damaged: the block after number"), "{error}");
     }
 }
 

@@ -109,7 +109,7 @@ fn a_drive_without_zones_for_a_journal_is_refused() {
         let drive = Arc::new(SimDisk::builder(zoned(40, 64, conventional)).memory().unwrap());
         let count = 40 - conventional;
         let expected = format!(
-            "superblock is damaged: the drive has {count} zones for a journal; restore the drive \
+            "superblock is damaged: the drive has only {count} zones for its journal; restore the drive \
              from a copy"
         );
         assert_eq!(made(&drive, |_, _| {}).to_string(), expected);
@@ -153,7 +153,7 @@ fn an_entry_longer_than_any_is_none() {
     drive.write(Lba::new(next.get()), &header, Persist::Through).unwrap();
     drive.fail_zone(zone, ZoneFailure::ReadOnly).unwrap();
     let error = open().err().unwrap().to_string();
-    let expected = format!("journal is damaged: entry {seq} should begin at block {}", next.get());
+    let expected = format!("journal is damaged: entry {seq} is missing at block {}", next.get());
     assert!(error.contains(&expected), "{error}");
 }
 

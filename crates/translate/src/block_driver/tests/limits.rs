@@ -20,7 +20,7 @@ fn a_drive_with_few_active_zones_is_refused_or_enough() {
             let made = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             if limit < needed {
                 let error = made.expect_err("refused").to_string();
-                let expected = format!("the drive lets {limit} zones be active, but the block");
+                let expected = format!("the drive allows {limit} active zones, but the block");
                 assert!(error.starts_with(&expected), "{told}: {error}");
                 continue;
             }
