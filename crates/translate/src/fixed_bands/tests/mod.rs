@@ -162,9 +162,13 @@ fn what_cannot_be_bands_is_refused_clearly() {
         &options(16),
         "the drive has 50 tracks; one band, the journal and their guards need 54",
     );
-    check(shingled(), &options(0), "band_len in blocks is 0; it must be between 1 and 20480");
+    check(
+        shingled(),
+        &options(0),
+        "the length of a band in blocks is 0; it must be between 1 and 20480",
+    );
     let error = FixedBands::open(shingled()).unwrap_err().to_string();
-    assert_eq!(error, "no fixed bands on this drive: neither superblock is one; format it first");
+    assert_eq!(error, "no fixed bands on this drive: neither superblock exists; format it first");
 }
 
 /// Bands on a drive of 800 blocks with something in them.
