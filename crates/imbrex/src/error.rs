@@ -9,7 +9,7 @@ use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
 use imbrex_files::tiers::FlashError;
 use imbrex_filesystem::FsError;
-use imbrex_translate::{BandsError, DriverError};
+use imbrex_translate::{BandsError, DriverError, FormatFault};
 use std::fmt;
 use std::path::Path;
 
@@ -177,8 +177,12 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     if let Some(error) = cause.downcast_ref::<DiskError>() {
         return Some(if error.is_damage() { ErrorKind::Damaged } else { ErrorKind::Io });
     }
-    let is_damage = matches!(cause.downcast_ref(), Some(BandsError::Damaged { .. }))
-        || matches!(cause.downcast_ref(), Some(DriverError::Damaged { .. }))
+    if let Some(FormatFault::Version { .. }) = cause.downcast_ref() {
+        return Some(ErrorKind::NewerVersion);
+    }
+    let is_damage = cause.downcast_ref().is_some_and(FormatFault::is_damage)
+        || cause.downcast_ref().is_some_and(BandsError::is_damage)
+        || cause.downcast_ref().is_some_and(DriverError::is_damage)
         || matches!(cause.downcast_ref(), Some(FsError::Corrupt { .. } | FsError::Damaged { .. }));
     if is_damage {
         return Some(ErrorKind::Damaged);

@@ -317,7 +317,15 @@ impl Options {
         let mut recipe = layout.recipe(drives.main.geometry());
         self.tuned(&mut recipe.options);
         let stack = layout.format_with(drives, runtime, &recipe, format_id);
-        Ok(Store::of(stack.map_err(|error| Error::at("create", path, error))?))
+        let stack = stack.map_err(|error| Error::at("create", path, error))?;
+        stack.db.check_room().map_err(|error| {
+            let shown = path.display();
+            let message = format!(
+                "cannot create {shown}: the drive is too small for layout {layout}: {error}, or one with shorter zones"
+            );
+            Error::new(ErrorKind::InvalidArgument, message)
+        })?;
+        Ok(Store::of(stack))
     }
 
     fn open_in(&self, path: &Path, mode: OpenMode) -> Result<Store, Error> {

@@ -99,6 +99,14 @@ fn a_drive_in_use_a_wrong_layout_and_a_wrong_drive_are_refused() {
 }
 
 #[test]
+fn a_drive_too_small_for_its_layout_is_refused_and_leaves_nothing() {
+    let (_dir, path) = place();
+    let too_small = Options::new().capacity(1 << 30).create(&path);
+    refused(too_small, ErrorKind::InvalidArgument, &["too small", "leveled-zones", "zones"]);
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_newer_image_is_refused_as_such() {
     let (_dir, path) = place();
     drop(small().create(&path).unwrap());
@@ -107,8 +115,10 @@ fn a_newer_image_is_refused_as_such() {
     use std::os::unix::fs::FileExt;
     file.read_exact_at(&mut bytes, 0).unwrap();
     // The version follows the magic; see docs/formats/image_header.md.
-    let version = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
-    file.write_all_at(&(version + 1).to_le_bytes(), 8).unwrap();
+    bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
+    let sum = crc32c::crc32c(&bytes[..4092]);
+    bytes[4092..].copy_from_slice(&sum.to_le_bytes());
+    file.write_all_at(&bytes, 0).unwrap();
     refused(crate::open(&path), ErrorKind::NewerVersion, &["version"]);
 }
 
@@ -182,7 +192,7 @@ fn the_same_seed_makes_the_same_bytes() {
     let image = |name: &str| {
         let path = dir.path().join(name);
         let (runtime, _) = crate::Runtime::virtual_time(imbrex_clockwork::Order::SmallestTime);
-        let options = Options::new().capacity(1 << 30).seed(7).runtime(runtime);
+        let options = small().seed(7).runtime(runtime);
         let store = options.create(&path).unwrap();
         store.put("apple", "red").unwrap();
         store.close().unwrap();

@@ -100,7 +100,7 @@ pub(super) fn replay(
                 }
                 Record::Emptied { .. } => {}
                 Record::Opened { zone, generation } => {
-                    state.zones.pool.set_generation(zone, generation)
+                    state.zones.pool.set_generation(zone, generation);
                 }
                 Record::Sum { at, sum } => drop(journaled.sums.insert(at, sum)),
             }
