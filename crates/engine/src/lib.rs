@@ -43,7 +43,7 @@
 //! never sees a zone or a track. Follow one `put` down:
 //!
 //! ```text
-//!   handle     Keyspace::put                 checks the key
+//!   db         Keyspace::put                 checks the key
 //!   write      gate, sequence number         waits where the store lags, refuses where it is full
 //!   wal        record in the log             the only thing a sync has to make durable
 //!   memtable   sorted in memory              where reads look first
@@ -57,9 +57,19 @@
 //!
 //! # Reading it
 //!
-//! `batch`, `wal`, `memtable`; `table` and below; `version` (what is where) and `compaction` (what
-//! goes where); `store`, `write`, `flush`, `recover` put them together; `db` and `handle` are the
-//! doors. Reads are in `keyspace` (one key) and `read` (ranges), over `merge` and `range_del`.
+//! From the bottom up, each folder importing only those before it:
+//!
+//! ```text
+//!   key, batch, range_del, options     ground: vocabulary that all others share
+//!   wal  memtable  table               logs, the newest writes in memory, sorted files
+//!   version                            which tables form which level; the records in the catalog
+//!   compaction                         policies plan (pure), merges write tables
+//!   store                              the state of an open store, and the commit that changes it
+//!   read                               point reads, cursors, ranges
+//!   work                               writes, flushes, compactions: they do, and decide nothing
+//!   open                               whole-store procedures: recovery, check, dump
+//!   db                                 the doors: Db, Keyspace
+//! ```
 //!
 //! Background work is two kinds of [`Job`](imbrex_clockwork::Job)s; with a virtual runtime they are
 //! interleaved with the foreground on one thread, in an order that a seed decides.
@@ -74,53 +84,41 @@
 
 mod band;
 mod batch;
-mod cache;
-mod check;
-mod checkpoint;
 mod compaction;
-mod compression;
 mod db;
-mod dump;
 mod error;
-mod flush;
-mod handle;
 mod iter;
-mod job_count;
 mod key;
-mod keyspace;
 mod losses;
 mod memtable;
-mod merge;
 mod metrics;
-mod offload;
+mod open;
 mod options;
 mod range_del;
 mod read;
-mod recover;
-mod room;
 mod snapshot;
 mod store;
 mod table;
 mod version;
 mod wal;
 mod watch;
-mod write;
+mod work;
 
 pub use batch::{KEY_LEN_BYTES_MAX, KeyspaceId, VALUE_LEN_BYTES_MAX, WriteBatch};
-pub use check::CheckReport;
 pub use db::Db;
-pub use dump::{DumpSink, dump_log, dump_records, dump_table};
+pub use db::keyspace::Keyspace;
 pub use error::EngineError;
-pub use handle::Keyspace;
 pub use metrics::{
     CompactionLine, KeyspaceMetrics, LevelMetrics, Metrics, OutputTable, StallMetrics,
 };
+pub use open::check::CheckReport;
+pub use open::dump::{DumpSink, dump_log, dump_records, dump_table};
+pub use open::recover::Recovery;
 pub use options::{
     CompactionKind, Compression, KeyspaceOptions, OpenMode, Options, ReadOptions, VictimGrowth,
     VictimOrder, WriteOptions,
 };
 pub use read::{Entries, Iter, prefix_end};
-pub use recover::Recovery;
 pub use snapshot::Snapshot;
 pub use watch::{Progress, Watch};
 

@@ -8,7 +8,7 @@
 //!   log      a frame                     the writes up to the next record that begins in a whole one
 //! ```
 //!
-//! Not here: who passes over them ([`crate::table`], [`crate::wal`], [`crate::recover`]).
+//! Not here: who passes over them ([`crate::table`], [`crate::wal`], [`crate::open::recover`]).
 
 use crate::EngineError;
 use parking_lot::Mutex;

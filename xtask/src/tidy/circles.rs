@@ -21,14 +21,11 @@ const FILES_MAX: usize = 3;
 const KNOWN: &[(&str, usize)] = &[
     ("imbrex-cli", 22),
     ("imbrex-disk-sim", 12),
-    ("imbrex-engine", 24),
-    ("imbrex-files", 12),
     ("imbrex-filesystem", 8),
     ("imbrex-fuzz-corpus", 8),
     ("imbrex-torture", 20),
     ("imbrex-translate", 4),
-    ("imbrex-workload", 7),
-    ("xtask", 9),
+    ("xtask", 10),
 ];
 
 /// The imports of one crate: of its library and its programs together.

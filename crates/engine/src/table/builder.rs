@@ -11,10 +11,10 @@ use super::index::{IndexBuilder, separator};
 use super::properties::TableProperties;
 use super::tombstones;
 use super::values::{PLACE_LEN_BYTES, ValuePlace};
-use crate::compression::Compressor;
 use crate::key::{Kind, Seq, Trailer};
 use crate::options::Compression;
 use crate::range_del::RangeTombstone;
+use crate::table::compression::Compressor;
 use imbrex_files::FileBuffer;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use crate::EngineError;
 use crate::batch::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
-use crate::compression::decompress;
 use crate::options::{Compression, DATA_BLOCK_LEN_BYTES_MAX};
+use crate::table::compression::decompress;
 
 /// The first bytes of a footer.
 const MAGIC: [u8; 8] = *b"IMBRXTBL";

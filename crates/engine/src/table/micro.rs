@@ -6,10 +6,10 @@
 use super::iter::TableIter;
 use super::{Table, TableBuilder, TableLookup, TableOptions, TableReadOptions, key_hash};
 use crate::EngineError;
-use crate::cache::BlockCache;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use crate::options::Compression;
+use crate::table::cache::BlockCache;
 use imbrex_clockwork::Prng;
 use imbrex_disk::BlockRange;
 use imbrex_files::{FileBuffer, FileKind, FileReader, FilesError, Hints};

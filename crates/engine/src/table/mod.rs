@@ -14,6 +14,8 @@
 
 mod block;
 mod builder;
+pub(crate) mod cache;
+pub(crate) mod compression;
 mod describe;
 mod filter;
 mod format;

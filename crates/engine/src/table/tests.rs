@@ -3,10 +3,10 @@
 use super::properties::TableProperties;
 use super::*;
 use crate::EngineError;
-use crate::cache::BlockCache;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use crate::options::Compression;
+use crate::table::cache::BlockCache;
 use imbrex_clockwork::Prng;
 use imbrex_disk::BlockRange;
 use imbrex_files::{FileBuffer, FileKind, FileReader, FilesError, Hints};

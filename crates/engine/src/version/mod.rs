@@ -20,14 +20,15 @@
 pub(crate) mod cover;
 pub(crate) mod edit;
 pub(crate) mod format;
+pub(crate) mod names;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
 use crate::EngineError;
-use crate::cache::BlockCache;
 use crate::key::Seq;
 use crate::losses::Losses;
+use crate::table::cache::BlockCache;
 use crate::table::{Table, TableProperties};
 use bytes::Bytes;
 use cover::Cover;

@@ -1,0 +1,188 @@
+//! The outputs of a merge together: who takes an entry, and where runs go that are too short.
+//!
+//! ```text
+//!   L2   ...]   <------ k l m ------   [...      the run k l m would be a tiny table between two
+//!   L3   [ stays ]      k l m     [ stays ]      that stay: it waits in memory, and goes above
+//! ```
+//!
+//! Invariants
+//!   N1  An output gets its entries in key order. What waits for one output and may go to another
+//!       goes there before that one gets a later key.
+//!   N2  Less than half a table waits for each output.
+
+use crate::EngineError;
+use crate::compaction::merge::output::{OutputSpec, OutputWriter, Outputs};
+use crate::compaction::routes::Route;
+use crate::key::Trailer;
+use crate::store::Store;
+
+#[derive(Debug)]
+struct Entry {
+    user_key: Vec<u8>,
+    trailer: Trailer,
+    value: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Sink {
+    writer: OutputWriter,
+    waiting: Vec<Entry>,
+    waiting_len_bytes: u64,
+    /// Where those go that wait, if they remain too few: the sink before this one.
+    short_to: usize,
+    /// From so many bytes on a run is worth a table.
+    enough_len_bytes: u64,
+}
+
+/// The outputs of a merge.
+#[derive(Debug)]
+pub(crate) struct Sinks {
+    sinks: Vec<Sink>,
+    /// How many sinks something waits for.
+    waiting_count: usize,
+    /// Where there are range tombstones nothing waits: they would part from what they hide.
+    may_wait: bool,
+    /// The sink that was told about the current user key.
+    begun: Option<usize>,
+}
+
+impl Sinks {
+    pub(crate) fn new(specs: Vec<OutputSpec>, may_wait: bool) -> Sinks {
+        let sinks = specs.into_iter().map(|spec| Sink {
+            enough_len_bytes: spec.options.table_len_bytes / 2,
+            writer: OutputWriter::new(spec),
+            waiting: Vec::new(),
+            waiting_len_bytes: 0,
+            short_to: 0,
+        });
+        Sinks { sinks: sinks.collect(), waiting_count: 0, may_wait, begun: None }
+    }
+
+    /// Told before the first entry of each user key.
+    #[inline]
+    pub(crate) fn begin_key(&mut self, store: &Store, user_key: &[u8]) -> Result<(), EngineError> {
+        self.begun = None;
+        if self.waiting_count == 0 {
+            return Ok(());
+        }
+        for at in (0..self.sinks.len()).rev() {
+            let sink = &self.sinks[at];
+            if !sink.waiting.is_empty() && sink.writer.is_enclosed_before(user_key) {
+                self.send_elsewhere(store, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an entry, in internal-key order.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        store: &Store,
+        route: Route,
+        (user_key, trailer): (&[u8], Trailer),
+        value: &[u8],
+    ) -> Result<(), EngineError> {
+        let is_first = self.begun != Some(route.output);
+        self.begun = Some(route.output);
+        if self.waiting_count > 0 {
+            self.let_pass(store, route.output)?;
+        }
+        if let Some(short_to) = route.short_to
+            && self.may_wait
+        {
+            let sink = &mut self.sinks[route.output];
+            if is_first {
+                sink.writer.begin_key(store, user_key)?;
+            }
+            if !sink.writer.has_table() {
+                self.waiting_count += usize::from(sink.waiting.is_empty());
+                sink.short_to = short_to;
+                sink.waiting_len_bytes += (user_key.len() + value.len()) as u64;
+                let (user_key, value) = (user_key.to_vec(), value.to_vec());
+                sink.waiting.push(Entry { user_key, trailer, value });
+                if sink.waiting_len_bytes >= sink.enough_len_bytes {
+                    self.stop_waiting(store, route.output);
+                }
+                return Ok(());
+            }
+        }
+        self.add_now(store, route.output, is_first, (user_key, trailer), value)
+    }
+
+    /// Before sink `at` gets another key: what waits and may go there instead goes now (N1).
+    fn let_pass(&mut self, store: &Store, at: usize) -> Result<(), EngineError> {
+        let other = at + 1;
+        let is_due = |sink: &Sink| !sink.waiting.is_empty() && sink.short_to == at;
+        if self.sinks.get(other).is_some_and(is_due) {
+            self.send_elsewhere(store, other)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn add_now(
+        &mut self,
+        store: &Store,
+        at: usize,
+        is_first: bool,
+        (user_key, trailer): (&[u8], Trailer),
+        value: &[u8],
+    ) -> Result<(), EngineError> {
+        if !self.sinks[at].waiting.is_empty() {
+            self.stop_waiting(store, at);
+        }
+        let writer = &mut self.sinks[at].writer;
+        if is_first {
+            writer.begin_key(store, user_key)?;
+        }
+        writer.add(store, user_key, trailer, value);
+        Ok(())
+    }
+
+    /// What waits for sink `at` goes there.
+    fn stop_waiting(&mut self, store: &Store, at: usize) {
+        let sink = &mut self.sinks[at];
+        self.waiting_count -= 1;
+        sink.waiting_len_bytes = 0;
+        for entry in std::mem::take(&mut sink.waiting) {
+            sink.writer.add(store, &entry.user_key, entry.trailer, &entry.value);
+        }
+    }
+
+    /// What waits for sink `at` stays above.
+    fn send_elsewhere(&mut self, store: &Store, at: usize) -> Result<(), EngineError> {
+        let sink = &mut self.sinks[at];
+        self.waiting_count -= 1;
+        sink.waiting_len_bytes = 0;
+        let (entries, to) = (std::mem::take(&mut sink.waiting), sink.short_to);
+        for (index, entry) in entries.iter().enumerate() {
+            let is_first = index == 0 || entries[index - 1].user_key != entry.user_key;
+            let key = (&entry.user_key[..], entry.trailer);
+            self.add_now(store, to, is_first, key, &entry.value)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the last tables.
+    pub(crate) fn finish(mut self, store: &Store) -> Result<Outputs, EngineError> {
+        for at in (0..self.sinks.len()).rev() {
+            if !self.sinks[at].waiting.is_empty() {
+                self.send_elsewhere(store, at)?;
+            }
+        }
+        let mut all = Outputs::default();
+        for sink in self.sinks {
+            let outputs = sink.writer.finish(store)?;
+            all.added.extend(outputs.added);
+            all.files.extend(outputs.files);
+            all.bands.extend(outputs.bands);
+            all.log_len_bytes += outputs.log_len_bytes;
+        }
+        let group_table_count = all.added.len() as u32;
+        for add in &mut all.added {
+            add.meta.group_table_count = group_table_count;
+        }
+        Ok(all)
+    }
+}

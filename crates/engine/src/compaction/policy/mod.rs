@@ -1,0 +1,24 @@
+//! The compaction policies: each plans from a [`Situation`](crate::compaction::situation::Situation) and touches nothing.
+
+mod chosen;
+pub(crate) mod gear;
+pub(crate) mod leveled;
+pub(crate) mod sequentiality;
+pub(crate) mod set_aware;
+pub(crate) mod smrdb;
+#[cfg(test)]
+mod tests;
+pub(crate) mod turn;
+
+use crate::compaction::situation::Policy;
+use crate::options::CompactionKind;
+
+/// The policy of a kind.
+pub(crate) fn policy(kind: CompactionKind) -> &'static dyn Policy {
+    match kind {
+        CompactionKind::Leveled => &leveled::Leveled,
+        CompactionKind::SetAware => &set_aware::SetAware,
+        CompactionKind::Smrdb => &smrdb::Smrdb,
+        CompactionKind::Gear => &gear::Gear,
+    }
+}

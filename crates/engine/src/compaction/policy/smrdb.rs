@@ -1,0 +1,480 @@
+//! SMRDB's compaction: two levels, both of overlapping tables as long as a band.
+//!
+//! ```text
+//!   L0   |=========9=========|         the oldest table, and newer ones that overlap it
+//!        |======7======|
+//!   L1   |---5---|      |---6---|      of all that overlap those the one that is least in order, and
+//!              |-----4-----|           whatever overlaps it and is newer: here 3 with 4, 5 and 6; 1 and
+//!     |--1--|  |---3---|    |--2--|    2 stay, and overlap the outputs
+//! ```
+//!
+//! Tables that are well in order already are not copied only because a few keys fall into their
+//! range: the outputs go over them, as the newest run of level 1. A read asks all tables that overlap
+//! its key, from the newest to the oldest; when those are too many somewhere, tables of level 1 are
+//! merged among themselves.
+//!
+//! Invariants (beside P1 to P4)
+//!   B1  An output is the newest of level 1. So for every input from there, all newer tables of level
+//!       1 that overlap it are inputs too, and those that overlap these, and so on: else a stale value
+//!       would lie above a newer one.
+//!   B2  For every input from level 0, all older tables of level 0 that overlap it are inputs too, and
+//!       so on (P3).
+//!   B3  A delete disappears at the keys that no table of level 1 which stays has in its range: all
+//!       of those are older (B1), and nothing else is.
+//!
+//! Source: the thesis on SMRDB, 3.2.3 ("SMR-friendly organization and compaction"); what it leaves open
+//! is decided in `docs/decisions/0013-smrdb.md`.
+
+use crate::compaction::plan::Work;
+use crate::compaction::plan::{Input, Output, Plan, Reason};
+use crate::compaction::policy::chosen::{Chosen, Placed, placed};
+use crate::compaction::policy::leveled;
+use crate::compaction::policy::sequentiality::{Per1024, Spread, sequentiality};
+use crate::compaction::routes::{Route, Routes, Segment};
+use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
+use crate::options::KeyspaceOptions;
+use crate::table::Histogram;
+use crate::version::cover::{by_key, lanes};
+use crate::version::{KeyRange, Level, RunId, TableId, TableMeta, TableSlot, Version};
+use bytes::Bytes;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// So many tables of level 1 at most are merged at a time: bounds the space that is held twice and
+/// the memory for reading.
+const INPUT_TABLE_COUNT_MAX: usize = 40;
+
+/// Of the tables that overlap most others, so many are tried as the start of a merge.
+const START_COUNT_MAX: usize = 8;
+
+/// Tables whose sequentialities differ by less are equally in order.
+const CLASS_LEN: Per1024 = 128;
+
+/// How many tables change their run in one commit: bounds the length of the edit.
+const MOVE_TABLE_COUNT_MAX: usize = 64;
+
+/// The policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Smrdb;
+
+impl Policy for Smrdb {
+    fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
+        let run_count = situation.version.levels[0].runs.len();
+        let options = situation.options;
+        let due_count = options.l0_compact_run_count.min(options.l0_slowdown_run_count);
+        let down = || {
+            let reason = Reason::Runs { run_count };
+            (run_count >= due_count as usize).then(|| plan_down(situation, reason)).flatten()
+        };
+        down().or_else(|| plan_overlaps(situation)).or_else(|| plan_deletes(situation))
+    }
+
+    fn plan_manual(
+        &self,
+        situation: &Situation<'_>,
+        level: u8,
+        range: &ManualRange,
+        from: Option<&[u8]>,
+    ) -> ManualPlan {
+        match level {
+            0 => take_down(situation, range),
+            1 => put_in_order(situation, range, from),
+            _ => ManualPlan::LevelDone,
+        }
+    }
+
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {
+        leveled::Leveled.pressure(version, options)
+    }
+}
+
+/// The tables of `level` that overlap any of `chosen`.
+fn overlapping(level: &Level, chosen: &Chosen) -> Vec<Placed> {
+    let ranges: Vec<_> = chosen.metas().map(TableMeta::range).collect();
+    placed(level).filter(|(_, t)| ranges.iter().any(|r| r.overlaps_table(&t.meta))).collect()
+}
+
+/// Level 0 into level 1.
+fn plan_down(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
+    let [level_0, level_1, ..] = &situation.version.levels;
+    let mut oldest_first: Vec<_> = placed(level_0).collect();
+    oldest_first.sort_by(|a, b| {
+        (Reverse(a.0), &a.1.meta.smallest).cmp(&(Reverse(b.0), &b.1.meta.smallest))
+    });
+    oldest_first.into_iter().find_map(|start| {
+        let from_0 = choose_level_0(situation, start)?;
+        let candidates = overlapping(level_1, &from_0);
+        if from_0.tables.len() == 1 && candidates.is_empty() && !from_0.is_on_flash(situation) {
+            return build(situation, &from_0, &Chosen::default(), Work::Move, reason);
+        }
+        let merge = |from_1: &Chosen| build(situation, &from_0, from_1, Work::Merge, reason);
+        let victims = by_sequentiality(situation, candidates, &from_0);
+        // Outputs may always go over what is there: it only costs reads.
+        first_that(level_1, victims, merge).or_else(|| merge(&Chosen::default()))
+    })
+}
+
+/// `start` and newer tables that overlap it, up to as many runs as make level 0 go down, each with
+/// what must go along; `None` if a running compaction is in the way.
+fn choose_level_0(situation: &Situation<'_>, start: Placed) -> Option<Chosen> {
+    let level_0 = &situation.version.levels[0];
+    let mut chosen = Chosen::default();
+    let range = start.1.meta.range();
+    let start_run = start.0;
+    chosen.close_over_older(level_0, start);
+    if !chosen.is_free(situation) {
+        return None;
+    }
+    let count_max = (situation.options.l0_compact_run_count as usize).max(chosen.tables.len());
+    for run in (0..start_run).rev() {
+        for table in level_0.runs[run].overlapping(&range) {
+            let mut wider = chosen.clone();
+            wider.close_over_older(level_0, (run, Arc::clone(table)));
+            if wider.tables.len() <= count_max && wider.is_free(situation) {
+                chosen = wider;
+            }
+        }
+    }
+    Some(chosen)
+}
+
+/// `candidates` of level 1, the one least in order first; `others` come in besides what is there.
+fn by_sequentiality(
+    situation: &Situation<'_>,
+    candidates: Vec<Placed>,
+    others: &Chosen,
+) -> Vec<(Per1024, Placed)> {
+    let level_1 = &situation.version.levels[1];
+    let mut histograms: BTreeMap<TableId, Arc<Histogram>> = BTreeMap::new();
+    let mut load = |table: &Arc<TableSlot>| {
+        let made = || {
+            let known = situation.facts.properties(table).and_then(|said| said.histogram);
+            known.unwrap_or_else(|| Arc::new(Histogram::whole(table.meta.raw_len_bytes)))
+        };
+        Arc::clone(histograms.entry(table.meta.id).or_insert_with(made))
+    };
+    let mut judged: Vec<_> = candidates
+        .into_iter()
+        .map(|(run, table)| {
+            let range = table.meta.range();
+            let beside = level_1.runs.iter().flat_map(|run| run.overlapping(&range));
+            let others: Vec<_> = beside
+                .filter(|other| other.meta.id != table.meta.id)
+                .chain(others.tables.iter().map(|(_, other)| other))
+                .map(|other| (&other.meta, load(other)))
+                .collect();
+            let others: Vec<_> = others.iter().map(|(meta, made)| spread(meta, made)).collect();
+            let made = load(&table);
+            let class = sequentiality(spread(&table.meta, &made), &others) / CLASS_LEN;
+            (class, (run, table))
+        })
+        .collect();
+    judged.sort_by_key(|(class, (_, table))| (*class, table.meta.id));
+    judged
+}
+
+/// What `plan` makes of the first of `victims` with all that must go along. Of those equally in order
+/// the one that drags most along goes first: it puts most in order at once.
+fn first_that(
+    level_1: &Level,
+    victims: Vec<(Per1024, Placed)>,
+    mut plan: impl FnMut(&Chosen) -> Option<Plan>,
+) -> Option<Plan> {
+    victims.chunk_by(|a, b| a.0 == b.0).find_map(|equals| {
+        let closed = equals.iter().map(|(_, victim)| {
+            let mut chosen = Chosen::default();
+            chosen.close_over_newer(level_1, victim.clone());
+            chosen
+        });
+        let mut closed: Vec<_> =
+            closed.filter(|chosen| chosen.tables.len() <= INPUT_TABLE_COUNT_MAX).collect();
+        closed.sort_by_key(|chosen| Reverse(chosen.tables.len()));
+        closed.iter().find_map(&mut plan)
+    })
+}
+
+fn spread<'a>(meta: &'a TableMeta, histogram: &'a Histogram) -> Spread<'a> {
+    Spread { smallest: &meta.smallest, largest: &meta.largest, histogram }
+}
+
+/// Level 1 among itself, where too many tables lie over one key; from the table on that overlaps most.
+fn plan_overlaps(situation: &Situation<'_>) -> Option<Plan> {
+    let level_1 = &situation.version.levels[1];
+    let depth = depth(level_1);
+    if depth <= situation.options.overlap_count_max as usize {
+        return None;
+    }
+    let reason = Reason::Overlaps { table_count: depth };
+    let mut starts = overlap_counts(level_1);
+    starts.sort_by_key(|(count, (_, table))| (Reverse(*count), table.meta.id));
+    starts.into_iter().take(START_COUNT_MAX).find_map(|(_, (_, start))| {
+        let range = start.meta.range();
+        let beside = placed(level_1).filter(|(_, other)| range.overlaps_table(&other.meta));
+        let victims = by_sequentiality(situation, beside.collect(), &Chosen::default());
+        first_that(level_1, victims, |chosen| {
+            // One alone would come out as it went in.
+            let is_worth_it = chosen.tables.len() > 1;
+            let merge = || build(situation, &Chosen::default(), chosen, Work::Merge, reason);
+            is_worth_it.then(merge).flatten()
+        })
+    })
+}
+
+/// How many tables have the same key in their range, where those are most.
+fn depth(level: &Level) -> usize {
+    let mut borders: Vec<_> = level
+        .tables()
+        .flat_map(|table| [(table.meta.smallest.clone(), true), (table.meta.range().end(), false)])
+        .collect();
+    // At one key ends come before starts.
+    borders.sort_unstable();
+    let (mut open, mut most) = (0, 0);
+    for (_, begins) in borders {
+        open = if begins { open + 1 } else { open - 1 };
+        most = most.max(open);
+    }
+    most
+}
+
+/// Each table of a level and how many others overlap it. Cost: two sorts.
+fn overlap_counts(level: &Level) -> Vec<(usize, Placed)> {
+    let tables: Vec<_> = placed(level).collect();
+    let mut by_start: Vec<_> = tables.iter().map(|(_, t)| &t.meta).collect();
+    by_start.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    let mut by_end = by_start.clone();
+    by_end
+        .sort_by(|a, b| (&a.largest, !a.largest_excluded).cmp(&(&b.largest, !b.largest_excluded)));
+    let counts: Vec<_> = tables
+        .iter()
+        .map(|(_, table)| {
+            let meta = &table.meta;
+            let begun = by_start.partition_point(|other| !meta.ends_before(&other.smallest));
+            let ended = by_end.partition_point(|other| other.ends_before(&meta.smallest));
+            begun - ended - 1
+        })
+        .collect();
+    counts.into_iter().zip(tables).collect()
+}
+
+/// A table of deletes goes down to what it hides: from level 0 as always, in level 1 by a merge with
+/// all that is older below it.
+fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
+    let is_worth_it = |meta: &TableMeta| situation.is_mostly_deletes(meta);
+    let [level_0, level_1, ..] = &situation.version.levels;
+    let hides_below = |(run, table): &Placed| {
+        let range = table.meta.range();
+        let older = level_0.runs[run + 1..].iter().chain(&level_1.runs);
+        older.clone().any(|run| !run.overlapping(&range).is_empty())
+    };
+    if placed(level_0).any(|placed| is_worth_it(&placed.1.meta) && hides_below(&placed))
+        && let Some(plan) = plan_down(situation, Reason::Deletes { level: 0 })
+    {
+        return Some(plan);
+    }
+    placed(level_1).filter(|(_, table)| is_worth_it(&table.meta)).find_map(|(run, table)| {
+        let range = table.meta.range();
+        let mut chosen = Chosen::default();
+        for (older, tables) in level_1.runs.iter().enumerate().skip(run + 1) {
+            for table in tables.overlapping(&range) {
+                chosen.close_over_newer(level_1, (older, Arc::clone(table)));
+            }
+        }
+        let is_small = chosen.tables.len() <= INPUT_TABLE_COUNT_MAX;
+        let hides_some = !chosen.tables.is_empty() && (is_small || situation.is_space_short);
+        let reason = Reason::Deletes { level: 1 };
+        let none = Chosen::default();
+        hides_some.then(|| build(situation, &none, &chosen, Work::Merge, reason)).flatten()
+    })
+}
+
+/// The plan for what was chosen; `None` if a running compaction is in the way or the drive has no
+/// room for it.
+fn build(
+    situation: &Situation<'_>,
+    from_0: &Chosen,
+    from_1: &Chosen,
+    work: Work,
+    reason: Reason,
+) -> Option<Plan> {
+    unless_busy(situation, from_0, from_1, work, reason).filter(|plan| situation.fits(plan))
+}
+
+/// The same whatever the drive has room for.
+fn unless_busy(
+    situation: &Situation<'_>,
+    from_0: &Chosen,
+    from_1: &Chosen,
+    work: Work,
+    reason: Reason,
+) -> Option<Plan> {
+    let range = KeyRange::of(from_0.metas().chain(from_1.metas()))?;
+    if !from_0.is_free(situation)
+        || !from_1.is_free(situation)
+        || situation.busy.writes_to(1, &range)
+    {
+        return None;
+    }
+    Some(make(situation, from_0, from_1, work, reason, range))
+}
+
+fn make(
+    situation: &Situation<'_>,
+    from_0: &Chosen,
+    from_1: &Chosen,
+    work: Work,
+    reason: Reason,
+    range: KeyRange,
+) -> Plan {
+    let [level_0, level_1, ..] = &situation.version.levels;
+    let mut inputs: Vec<_> = level_0
+        .runs
+        .iter()
+        .map(|run| {
+            let is_chosen = |table: &&Arc<TableSlot>| from_0.ids.contains(&table.meta.id);
+            Input { level: 0, tables: run.tables.iter().filter(is_chosen).cloned().collect() }
+        })
+        .filter(|input| !input.tables.is_empty())
+        .collect();
+    // As few sources as that is possible: each has a buffer. Entries know their own age.
+    let tables = from_1.tables.iter().map(|(_, table)| Arc::clone(table)).collect();
+    inputs.extend(lanes(tables).into_iter().map(|tables| Input { level: 1, tables }));
+    let overlapped = level_1.overlapping(&range).into_iter();
+    let staying: Vec<_> = overlapped.filter(|table| !from_1.ids.contains(&table.meta.id)).collect();
+    let is_bottom = staying.is_empty();
+    let newest = level_1.runs.first().map_or(0, |run| run.id.0);
+    // What overlaps nothing fits into the newest run, so that a sequential load makes one run.
+    let run = if work == Work::Move && is_bottom { newest.max(1) } else { newest + 1 };
+    let routes = (work == Work::Merge && !is_bottom).then(|| routes_over(&staying));
+    let output = Output {
+        level: 1,
+        run: RunId(run),
+        is_bottom,
+        grandparents: Vec::new(),
+        staying: Vec::new(),
+    };
+    Plan {
+        reason,
+        work,
+        inputs,
+        outputs: vec![output],
+        routes,
+        range,
+        outputs_together: false,
+        windows: None,
+    }
+}
+
+/// All entries to the one output, with the bottom where none of `staying` is (B3).
+fn routes_over(staying: &[Arc<TableSlot>]) -> Routes {
+    let mut staying: Vec<_> = staying.iter().map(|table| &table.meta).collect();
+    staying.sort_by(|a, b| by_key(a, b));
+    let segment =
+        |start, is_bottom| Segment { start, route: Route { output: 0, is_bottom, short_to: None } };
+    let mut segments = vec![segment(Bytes::new(), true)];
+    let mut covered: Option<KeyRange> = None;
+    for meta in staying {
+        match &mut covered {
+            Some(stretch) if stretch.overlaps_table(meta) => stretch.extend(&meta.range()),
+            _ => {
+                segments.extend(covered.take().map(|stretch| segment(stretch.end(), true)));
+                if segments.last().is_some_and(|last| last.start == meta.smallest) {
+                    segments.pop();
+                }
+                segments.push(segment(meta.smallest.clone(), false));
+                covered = Some(meta.range());
+            }
+        }
+    }
+    segments.extend(covered.map(|stretch| segment(stretch.end(), true)));
+    let mut routes = Routes::default();
+    routes.set(0, segments.clone());
+    routes.set(1, segments);
+    routes
+}
+
+/// Manual, level 0: the oldest run goes over level 1 as it is; nothing is written, unless it lies on flash.
+fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
+    let level_0 = &situation.version.levels[0];
+    let mut wanted = Chosen::default();
+    for (run, table) in placed(level_0) {
+        if level_0.runs[run].id <= range.run_max && range.overlaps(&table) {
+            wanted.close_over_older(level_0, (run, table));
+        }
+    }
+    let Some(oldest) = wanted.tables.iter().map(|(run, _)| *run).max() else {
+        return ManualPlan::LevelDone;
+    };
+    wanted.tables.retain(|(run, _)| *run == oldest);
+    wanted.ids = wanted.metas().map(|meta| meta.id).collect();
+    let work = if wanted.is_on_flash(situation) { Work::Merge } else { Work::Move };
+    // Where it does not fit, trying tells the caller what is missing.
+    let plan = unless_busy(situation, &wanted, &Chosen::default(), work, Reason::Manual);
+    plan.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
+}
+
+/// Manual, level 1: tables that overlap, and those that overlap these, are merged; when none do, all
+/// go to one run.
+fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u8]>) -> ManualPlan {
+    let level_1 = &situation.version.levels[1];
+    for heap in heaps(level_1) {
+        let reaches = heap.tables.iter().any(|(_, table)| range.overlaps(table));
+        let is_next = from.is_none_or(|from| heap.metas().all(|meta| meta.smallest >= *from));
+        let has_deletes =
+            heap.metas().any(|meta| meta.delete_count > 0 || meta.range_tombstone_count > 0);
+        if !reaches || (heap.tables.len() == 1 && !(is_next && has_deletes)) {
+            continue;
+        }
+        let Some(hull) = KeyRange::of(heap.metas()) else { continue };
+        if !heap.is_free(situation) || situation.busy.writes_to(1, &hull) {
+            return ManualPlan::Wait;
+        }
+        // Where it does not fit, trying tells the caller what is missing.
+        let none = Chosen::default();
+        let plan = make(situation, &none, &heap, Work::Merge, Reason::Manual, hull);
+        return ManualPlan::Run(Box::new(plan));
+    }
+    unite_runs(situation)
+}
+
+/// The tables of `level` by what hangs together by overlaps, in key order.
+fn heaps(level: &Level) -> Vec<Chosen> {
+    let mut tables: Vec<_> = placed(level).collect();
+    tables.sort_by(|(_, a), (_, b)| by_key(&a.meta, &b.meta));
+    let mut heaps: Vec<(KeyRange, Chosen)> = Vec::new();
+    for (run, table) in tables {
+        match heaps.last_mut() {
+            Some((range, heap)) if range.overlaps_table(&table.meta) => {
+                range.extend(&table.meta.range());
+                heap.ids.insert(table.meta.id);
+                heap.tables.push((run, table));
+            }
+            _ => {
+                let (range, ids) = (table.meta.range(), BTreeSet::from([table.meta.id]));
+                heaps.push((range, Chosen { tables: vec![(run, table)], ids }));
+            }
+        }
+    }
+    heaps.into_iter().map(|(_, heap)| heap).collect()
+}
+
+/// Tables that overlap nothing are of no particular age: some go to the newest run.
+fn unite_runs(situation: &Situation<'_>) -> ManualPlan {
+    let level_1 = &situation.version.levels[1];
+    let is_in_order = heaps(level_1).iter().all(|heap| heap.tables.len() == 1);
+    let older = placed(level_1).filter(|(run, table)| *run > 0 && !situation.busy.has_table(table));
+    let tables: Vec<_> = older.take(MOVE_TABLE_COUNT_MAX).collect();
+    if !is_in_order || tables.is_empty() {
+        return ManualPlan::LevelDone;
+    }
+    let ids = tables.iter().map(|(_, table)| table.meta.id).collect();
+    let (none, chosen) = (Chosen::default(), Chosen { tables, ids });
+    let Some(mut plan) = build(situation, &none, &chosen, Work::Move, Reason::Manual) else {
+        return ManualPlan::LevelDone;
+    };
+    plan.outputs[0].run = level_1.runs[0].id;
+    ManualPlan::Run(Box::new(plan))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,370 @@
+//! The planner as scripts: shapes of a tree, and the plans they give.
+//!
+//! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
+//! [tombstones=n] [unit=n] [set=group/tables] [shares=a:2,c:1]
+//! [kept=yes] [logged=yes] [flash=yes] [aside=why]` (where the bytes lie, in MB; a checkpoint keeps it; it
+//! was a log; it was one on flash, and lies there; it was set aside);
+//! `plan` prints the next plan, and where its routes lead; with `apply` it is carried out on paper (a
+//! merge yields one table over its inputs' range; with routes, each input is its two end keys, and
+//! goes where they go); with `start` it keeps running. `windows` prints what gear chose.
+
+use super::*;
+use crate::batch::KeyspaceId;
+use crate::compaction::busy::{Busy, Plans};
+use crate::compaction::plan::{Plan, TableFacts, Windows, Work};
+use crate::compaction::routes::Routes;
+use crate::compaction::situation::Room;
+use crate::compaction::situation::{ManualPlan, ManualRange, Situation};
+use crate::key::Seq;
+use crate::options::KeyspaceOptions;
+use crate::options::{VictimGrowth, VictimOrder};
+use crate::table::TableProperties;
+use crate::table::{Histogram, HistogramBuilder};
+use crate::version::TableMeta;
+use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableSlot, Version};
+use bytes::Bytes;
+use imbrex_files::GroupId;
+use imbrex_files::UnitId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Paper {
+    version: Version,
+    options: KeyspaceOptions,
+    busy: Busy,
+    cursors: [Bytes; LEVEL_COUNT],
+    windows: Windows,
+    facts: Facts,
+    is_space_short: bool,
+    is_eager: bool,
+    room: Option<Room>,
+    next_id: u64,
+}
+
+/// What a script said of tables beyond their metadata.
+#[derive(Debug, Default)]
+struct Facts {
+    units: BTreeMap<TableId, UnitId>,
+    histograms: BTreeMap<TableId, Arc<Histogram>>,
+    kept: BTreeSet<TableId>,
+    on_flash: BTreeSet<TableId>,
+}
+
+impl TableFacts for Facts {
+    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
+        self.units.get(&table.meta.id).copied()
+    }
+
+    fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
+        self.kept.contains(&table.meta.id) || self.is_on_flash(table)
+    }
+
+    fn is_on_flash(&self, table: &TableSlot) -> bool {
+        self.on_flash.contains(&table.meta.id)
+    }
+
+    fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
+        let histogram = Some(Arc::clone(self.histograms.get(&table.meta.id)?));
+        Some(TableProperties { histogram, ..TableProperties::default() })
+    }
+}
+
+impl Paper {
+    fn situation(&self) -> Situation<'_> {
+        Situation {
+            version: &self.version,
+            options: &self.options,
+            busy: &self.busy,
+            cursors: &self.cursors,
+            windows: &self.windows,
+            facts: &self.facts,
+            is_space_short: self.is_space_short,
+            is_eager: self.is_eager,
+            room: self.room.unwrap_or(Room::UNBOUNDED),
+        }
+    }
+
+    fn add(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        let level: u8 = words.next().unwrap()[1..].parse().unwrap();
+        let mut meta = meta(0, "a", "a", 1 << 20);
+        let mut run = RunId::ONLY;
+        let (mut unit, mut histogram) = (None, None);
+        for word in words {
+            match word.split_once('=') {
+                Some(("run", value)) => run = RunId(value.parse().unwrap()),
+                Some(("id", value)) => meta.id = TableId(value.parse().unwrap()),
+                Some(("unit", value)) => unit = Some(UnitId(value.parse().unwrap())),
+                Some(("set", value)) => {
+                    let (group, count) = value.split_once('/').unwrap();
+                    meta.group = GroupId(group.parse().unwrap());
+                    meta.group_table_count = count.parse().unwrap();
+                }
+                Some(("aside", why)) => _ = self.busy.set_aside.insert(meta.id, why.to_owned()),
+                Some(("kept", _)) => _ = self.facts.kept.insert(meta.id),
+                Some(("logged", _)) => meta.is_logged = true,
+                Some(("flash", _)) => {
+                    meta.is_logged = true;
+                    self.facts.on_flash.insert(meta.id);
+                }
+                Some(("shares", value)) => histogram = Some(shares(value)),
+                Some(("mb", value)) => meta.len_bytes = value.parse::<u64>().unwrap() << 20,
+                Some(("deletes", value)) => meta.delete_count = value.parse().unwrap(),
+                Some(("tombstones", value)) => meta.range_tombstone_count = value.parse().unwrap(),
+                _ => {
+                    let (from, to) = word.split_once("..").unwrap();
+                    meta.largest_excluded = to.ends_with(')');
+                    meta.smallest = Bytes::copy_from_slice(from.as_bytes());
+                    meta.largest = Bytes::copy_from_slice(to.trim_end_matches(')').as_bytes());
+                }
+            }
+        }
+        self.next_id = self.next_id.max(meta.id.0 + 1);
+        self.facts.units.extend(unit.map(|unit| (meta.id, unit)));
+        self.facts.histograms.extend(histogram.map(|made| (meta.id, Arc::new(made))));
+        self.version.insert(level, run, TableSlot::new(meta));
+    }
+
+    fn apply(&mut self, plan: &Plan) {
+        let level = plan.inputs[0].level;
+        self.cursors[usize::from(level)] =
+            KeyRange::of(plan.inputs[0].tables.iter().map(|t| &t.meta)).unwrap().largest;
+        for table in plan.tables() {
+            self.version.remove(table.meta.id).unwrap();
+        }
+        if let Some(routes) = &plan.routes {
+            self.apply_routes(plan, routes);
+        } else if plan.work == Work::Move {
+            for table in plan.tables() {
+                self.version.insert(plan.output().level, plan.output().run, Arc::clone(table));
+            }
+        } else {
+            let mut meta = meta(self.next_id, "", "", plan.len_bytes());
+            self.next_id += 1;
+            meta.smallest = plan.range.smallest.clone();
+            meta.largest = plan.range.largest.clone();
+            self.version.insert(plan.output().level, plan.output().run, TableSlot::new(meta));
+        }
+        self.version.check().unwrap();
+    }
+
+    /// Each output level gets the end keys that are routed to it, in tables that end before those
+    /// that stay.
+    fn apply_routes(&mut self, plan: &Plan, routes: &Routes) {
+        let mut keys: BTreeMap<(usize, Bytes), u64> = BTreeMap::new();
+        for input in &plan.inputs {
+            for table in &input.tables {
+                let ends = BTreeSet::from([&table.meta.smallest, &table.meta.largest]);
+                let len_bytes = table.meta.len_bytes / ends.len() as u64;
+                for key in ends {
+                    let output = routes.at(input.level, key).output;
+                    *keys.entry((output, key.clone())).or_default() += len_bytes;
+                }
+            }
+        }
+        for (at, output) in plan.outputs.iter().enumerate() {
+            let keys = keys.iter().filter(|((to, _), _)| *to == at);
+            let mut tables: BTreeMap<usize, TableMeta> = BTreeMap::new();
+            for ((_, key), len_bytes) in keys {
+                let passed = output.staying.partition_point(|t| t.meta.smallest <= *key);
+                let table = tables.entry(passed).or_insert_with(|| {
+                    let text = std::str::from_utf8(key).unwrap();
+                    meta(self.next_id + passed as u64, text, text, 0)
+                });
+                table.largest = key.clone();
+                table.len_bytes += len_bytes;
+            }
+            self.next_id += output.staying.len() as u64 + 1;
+            for (_, meta) in tables {
+                self.version.insert(output.level, output.run, TableSlot::new(meta));
+            }
+        }
+    }
+
+    fn show_windows(&self) -> String {
+        let mut out = String::new();
+        for (level, window) in self.windows.iter().enumerate().filter(|(_, w)| !w.is_empty()) {
+            write!(out, "L{level}:").unwrap();
+            window.iter().for_each(|id| write!(out, " {id}").unwrap());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A line a level: `from L2: L3, f.. L2, k.. L3 or L2 (bottom)`.
+fn show_routes(plan: &Plan, out: &mut String) {
+    let Some(routes) = &plan.routes else { return };
+    for output in &plan.outputs {
+        write!(out, "  from L{}:", output.level).unwrap();
+        for (index, segment) in routes.of_level(output.level).iter().enumerate() {
+            if index > 0 {
+                write!(out, ", {}..", segment.start.escape_ascii()).unwrap();
+            }
+            let route = segment.route;
+            write!(out, " L{}", plan.outputs[route.output].level).unwrap();
+            if let Some(short_to) = route.short_to {
+                write!(out, " or L{}", plan.outputs[short_to].level).unwrap();
+            }
+            out.push_str(if route.is_bottom { " (bottom)" } else { "" });
+        }
+        out.push('\n');
+    }
+}
+
+fn meta(id: u64, smallest: &str, largest: &str, len_bytes: u64) -> TableMeta {
+    TableMeta {
+        id: TableId(id),
+        len_bytes,
+        smallest: Bytes::copy_from_slice(smallest.as_bytes()),
+        largest: Bytes::copy_from_slice(largest.as_bytes()),
+        largest_excluded: false,
+        seq_min: Seq(1),
+        seq_max: Seq(9),
+        entry_count: 100,
+        delete_count: 0,
+        range_tombstone_count: 0,
+        raw_len_bytes: len_bytes,
+        group: GroupId(1),
+        group_table_count: 1,
+        is_logged: false,
+    }
+}
+
+/// `a:2,c:1`: 2 MB from a on, 1 MB from c on.
+fn shares(words: &str) -> Histogram {
+    let mut builder = HistogramBuilder::new(4096);
+    for word in words.split(',') {
+        let (start, mb) = word.split_once(':').unwrap();
+        builder.add(start.as_bytes(), start.len() - 1, false, mb.parse::<u64>().unwrap() << 20);
+    }
+    builder.finish()
+}
+
+fn option(options: &mut KeyspaceOptions, line: &str) {
+    let (name, value) = line.split_once('=').unwrap();
+    let number = || value.parse::<u64>().unwrap();
+    match name {
+        "table_mb" => options.table_len_bytes = number() << 20,
+        "base_mb" => options.base_level_len_bytes = number() << 20,
+        "factor" => options.level_factor = number() as u32,
+        "l0" => options.l0_compact_run_count = number() as u32,
+        "grandparents" => options.grandparent_table_count_max = number() as u32,
+        "compaction" if value == "gear" => options.compaction = CompactionKind::Gear,
+        "victim" if value == "round-robin" => options.victim_order = VictimOrder::RoundRobin,
+        "growth" if value == "single" => options.victim_growth = VictimGrowth::Single,
+        "overlaps" => options.overlap_count_max = number() as u32,
+        "like" if value == "leveldb" => *options = KeyspaceOptions::leveldb_1_19(),
+        "like" if value == "set-aware" => *options = KeyspaceOptions::set_aware(),
+        "like" if value == "smrdb" => *options = KeyspaceOptions::smrdb(4 << 20),
+        other => panic!("no option {other}"),
+    }
+}
+
+#[test]
+fn scripts() {
+    datadriven::walk("testdata/compaction", |file| {
+        let mut paper = Paper::default();
+        // The scripts count to four, whatever the default is.
+        paper.options.l0_compact_run_count = 4;
+        file.run(|case| {
+            let mut out = String::new();
+            match case.directive.as_str() {
+                "options" => case.input.lines().for_each(|line| option(&mut paper.options, line)),
+                "version" => {
+                    paper.version = Version::default();
+                    paper.busy = Busy::default();
+                    paper.facts = Facts::default();
+                    case.input.lines().for_each(|line| paper.add(line));
+                    out = paper.version.check().err().unwrap_or_default();
+                }
+                "space-short" => paper.is_space_short = true,
+                "eager" => paper.is_eager = true,
+                "room" => {
+                    let number = |name: &str| {
+                        case.args.get(name).map(|n| n[0].parse::<u64>().unwrap() << 20)
+                    };
+                    let len_bytes = number("mb").unwrap();
+                    paper.room = Some(Room {
+                        len_bytes,
+                        gaining_len_bytes: number("gaining").unwrap_or(len_bytes),
+                        grain_bytes: number("grain").unwrap_or_default(),
+                    });
+                }
+                "show" => out = paper.version.to_string(),
+                "plan" => {
+                    let policy = policy(paper.options.compaction);
+                    let times = case.args.get("times").map_or(1, |n| n[0].parse().unwrap());
+                    for _ in 0..times {
+                        let Some(plan) = policy.plan(&paper.situation()) else {
+                            out.push_str("nothing to do\n");
+                            break;
+                        };
+                        writeln!(out, "{plan}").unwrap();
+                        show_routes(&plan, &mut out);
+                        if let Some(windows) = &plan.windows {
+                            paper.windows = (**windows).clone();
+                        }
+                        if case.args.contains_key("apply") {
+                            paper.apply(&plan);
+                        }
+                        if case.args.contains_key("start") {
+                            paper.busy.start(&plan);
+                        }
+                    }
+                }
+                "windows" => out = paper.show_windows(),
+                "manual" => out = manual(&mut paper),
+                "pressure" => {
+                    let policy = policy(paper.options.compaction);
+                    writeln!(out, "{:?}", policy.pressure(&paper.version, &paper.options)).unwrap();
+                }
+                other => panic!("no directive {other}"),
+            }
+            if out.is_empty() {
+                out.push_str("ok");
+            }
+            if out.ends_with('\n') { out } else { out + "\n" }
+        });
+    });
+}
+
+fn manual(paper: &mut Paper) -> String {
+    let mut out = String::new();
+    let range = ManualRange { start: None, end: None, run_max: RunId(u64::MAX) };
+    for level in 0..LEVEL_COUNT as u8 {
+        let mut from: Option<Bytes> = None;
+        loop {
+            let policy = policy(paper.options.compaction);
+            match policy.plan_manual(&paper.situation(), level, &range, from.as_deref()) {
+                ManualPlan::Run(plan) => {
+                    writeln!(out, "{plan}").unwrap();
+                    from = (level > 0).then(|| plan.range.end());
+                    paper.apply(&plan);
+                }
+                ManualPlan::Wait => {
+                    out.push_str("wait\n");
+                    break;
+                }
+                ManualPlan::LevelDone => break,
+            }
+        }
+    }
+    out
+}
+
+/// A flush of any keyspace held a drop up, and beside steady writes to others there was always one.
+#[test]
+fn a_keyspace_is_idle_beside_the_flush_of_another() {
+    let [a, b] = [KeyspaceId(1), KeyspaceId(2)];
+    let mut plans = Plans { flushing: Some(a), ..Plans::default() };
+    assert!(!plans.is_idle_for(a) && plans.is_idle_for(b) && !plans.is_idle());
+    plans.flushing = None;
+    let range = KeyRange::of([&meta(1, "a", "c", 1)]).unwrap();
+    plans.keyspaces.entry(b).or_default().busy.outputs.push((1, range));
+    assert!(plans.is_idle_for(a) && !plans.is_idle_for(b) && !plans.is_idle());
+    plans.keyspaces.clear();
+    assert!(plans.is_idle_for(b) && plans.is_idle());
+}

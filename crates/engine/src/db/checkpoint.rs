@@ -1,0 +1,184 @@
+//! Checkpoints and backups: the store as it was, kept on the same drive or copied to another.
+//!
+//! ```text
+//!   000042.tbl ---.                        compaction removes this name ...
+//!                  >-- the same bytes
+//!   checkpoint/monday/000042.tbl ---'      ... and this one keeps them
+//! ```
+//!
+//! A checkpoint is a snapshot record of the state in the catalog and a second name for each of its
+//! tables, made by one commit; it costs no copy, but space as its tables are compacted away.
+
+use crate::EngineError;
+use crate::batch::KeyspaceId;
+use crate::db::Db;
+use crate::open::recover::{LeftOut, Recovery, attach, decode_records, leave_out};
+use crate::store::commit::Change;
+use crate::store::durable::RecordLens;
+use crate::store::{Start, Store};
+use crate::version::TableSlot;
+use crate::version::edit::CheckpointRecord;
+use crate::version::format::{self, RecordKind};
+use crate::version::names::check_name;
+use crate::version::names::{linked_name, names_prefix};
+use crate::version::state::StoreState;
+use imbrex_files::{AppRecord, Commit, CommitKind, FileBuffer, FileKind, Files, Hints};
+use std::sync::Arc;
+
+/// The record of `state` alone, without its checkpoints.
+fn snapshot_record(state: &StoreState) -> Vec<u8> {
+    let bare = StoreState { checkpoints: Default::default(), ..state.clone() };
+    format::encode(RecordKind::Snapshot, &bare.to_edit())
+}
+
+impl Db {
+    /// Keeps the store under `name`, durably, until the checkpoint is deleted: everything written
+    /// before one moment during the call, over all keyspaces, and nothing written after it.
+    ///
+    /// Cost: a flush, and a name for each table.
+    ///
+    /// # Errors
+    /// [`EngineError::CheckpointExists`], [`EngineError::BadName`], [`EngineError::Files`], and what
+    /// [`Db::flush`] says.
+    pub fn checkpoint(&self, name: &str) -> Result<(), EngineError> {
+        check_name("checkpoint", name)?;
+        let store = self.store();
+        store.check_writable()?;
+        let _cut = store.flush_to_cut()?;
+        store.commit_with(|state| {
+            if state.checkpoints.contains_key(name) {
+                return Err(EngineError::CheckpointExists { name: name.to_owned() });
+            }
+            let mut change = Change::default();
+            for entry in state.keyspaces.values() {
+                for slot in entry.version.tables() {
+                    let id = slot.meta.id;
+                    change.link.push((id.file_name(), linked_name(name, id)));
+                }
+            }
+            let record =
+                CheckpointRecord { name: name.to_owned(), snapshot: snapshot_record(state) };
+            change.edit.checkpoints_created.push(record);
+            Ok(change)
+        })
+    }
+
+    /// The names of all checkpoints.
+    pub fn checkpoints(&self) -> Vec<String> {
+        self.store().state().checkpoints.into_keys().collect()
+    }
+
+    /// Opens a checkpoint for reading; writes to it are refused. Of a store that does without what is missing or
+    /// damaged ([`OpenMode`](crate::OpenMode)) checkpoints do so too.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCheckpoint`], [`EngineError::Corrupt`], [`EngineError::Files`].
+    pub fn open_checkpoint(&self, name: &str) -> Result<Db, EngineError> {
+        let missing = || EngineError::NoCheckpoint { name: name.to_owned() };
+        let store = self.store();
+        let record = store.state().checkpoints.remove(name).ok_or_else(missing)?;
+        let mut state = decode_records(&[record.to_vec()])?;
+        let (files, file_name) = (&*store.files, |id| linked_name(name, id));
+        let mut left_out = LeftOut::default();
+        if store.options.open_mode.is_in_part() {
+            let (losses, cache_len_bytes) =
+                (store.losses.as_deref(), store.options.block_cache_len_bytes);
+            left_out = leave_out(&mut state, files, &file_name, losses, cache_len_bytes)?;
+        }
+        attach(&state, files, &file_name)?;
+        let recovery = Recovery { missing: left_out.missing, ..Recovery::default() };
+        let start = Start {
+            files: Arc::clone(&store.files),
+            runtime: store.runtime.clone(),
+            options: store.options.clone(),
+            state,
+            lens: RecordLens::of(&[record.to_vec()]),
+            is_read_only: true,
+            checkpoint: Some(name.to_owned()),
+            losses: store.losses.clone(),
+            lost: left_out.lost,
+        };
+        Db::start(Store::new(start), recovery)
+    }
+
+    /// Deletes a checkpoint; who reads it goes on reading.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCheckpoint`], [`EngineError::Files`].
+    pub fn delete_checkpoint(&self, name: &str) -> Result<(), EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        store.check_writable()?;
+        store.commit_with(|state| {
+            if !state.checkpoints.contains_key(name) {
+                return Err(EngineError::NoCheckpoint { name: name.to_owned() });
+            }
+            let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };
+            change
+                .remove
+                .extend(store.files.list(&names_prefix(name)).into_iter().map(|file| file.name));
+            change.edit.checkpoints_dropped.push(name.to_owned());
+            Ok(change)
+        })?;
+        // A flush may have waited for this room.
+        store.refresh_space();
+        store.runtime.scheduler.notify();
+        Ok(())
+    }
+
+    /// Copies the store to an empty file layer, which can be opened as a store then: everything written
+    /// before one moment during the call, over all keyspaces, and nothing written after it.
+    ///
+    /// Cost: a flush; reads and writes all tables once; memory for one table.
+    ///
+    /// # Errors
+    /// [`EngineError::BackupTarget`], [`EngineError::Files`], and what [`Db::flush`] says.
+    pub fn backup_to(&self, target: &dyn Files) -> Result<(), EngineError> {
+        let file_count = target.list("").len() + target.app_records().len();
+        if file_count > 0 {
+            return Err(EngineError::BackupTarget { file_count });
+        }
+        let store = self.store();
+        store.check_writable()?;
+        let cut = store.flush_to_cut()?;
+        let state = store.state();
+        drop(cut);
+        let mut commit = Commit::default();
+        for (&keyspace, entry) in &state.keyspaces {
+            for (level, _, slot) in entry.version.places() {
+                store.runtime.scheduler.yield_now();
+                let copy = copy_table(slot, keyspace, level)?;
+                let what = format!("write table {} to the backup", slot.meta.id);
+                let files = target.persist(vec![copy]).map_err(EngineError::files(what))?;
+                commit.add.extend(files);
+            }
+        }
+        commit.app = Some(AppRecord::Replace(snapshot_record(&state)));
+        target.commit(commit).map_err(EngineError::files("commit the backup"))
+    }
+}
+
+fn copy_table(
+    slot: &TableSlot,
+    keyspace: KeyspaceId,
+    level: u8,
+) -> Result<FileBuffer, EngineError> {
+    let hints = Hints {
+        level,
+        group: Some(slot.meta.group),
+        stream: keyspace.0,
+        expected_len_bytes: Some(slot.meta.len_bytes),
+        ..Hints::new(FileKind::Table)
+    };
+    let mut copy = FileBuffer::new(slot.meta.id.file_name(), hints);
+    let file = slot.file().expect("a version's tables are attached when it is installed");
+    let mut scratch = Vec::new();
+    while copy.len_bytes() < slot.meta.len_bytes {
+        let at = copy.len_bytes();
+        let len_bytes = (slot.meta.len_bytes - at).min(FileBuffer::CHUNK_LEN_BYTES as u64);
+        let what = format!("read table {} at {at}", slot.meta.id);
+        let piece = file.read_at(at, len_bytes as usize, &mut scratch);
+        copy.append(piece.map_err(EngineError::files(what))?);
+    }
+    Ok(copy)
+}

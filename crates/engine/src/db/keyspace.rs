@@ -1,0 +1,354 @@
+//! A keyspace's handle: reading and writing keys.
+
+use crate::EngineError;
+use crate::batch::{KeyspaceId, check_key, check_range, check_value};
+use crate::compaction::situation::ManualRange;
+use crate::db::shared::Shared;
+use crate::iter::InternalIter;
+use crate::key::{Kind, Seq};
+use crate::options::{KeyspaceOptions, ReadOptions, WriteOptions};
+use crate::read::run::RunOfView;
+use crate::read::{Entries, Iter, IterBounds, IterSources};
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+use crate::store::keyspace::KeyspaceState;
+use crate::table::{LevelIter, TableReadOptions};
+use crate::version::{KeyRange, RunId};
+use crate::watch::{Watch, unwatched};
+use bytes::Bytes;
+use std::ops::{Range, RangeBounds};
+use std::sync::Arc;
+
+/// An ordered map of keys to values in a store. Cheap to clone; keeps the store open.
+#[derive(Clone, Debug)]
+pub struct Keyspace {
+    shared: Arc<Shared>,
+    state: Arc<KeyspaceState>,
+}
+
+impl AsRef<KeyspaceId> for Keyspace {
+    fn as_ref(&self) -> &KeyspaceId {
+        &self.state.id
+    }
+}
+
+impl Keyspace {
+    pub(crate) fn new(shared: Arc<Shared>, state: Arc<KeyspaceState>) -> Keyspace {
+        Keyspace { shared, state }
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &KeyspaceOptions {
+        &self.state.options
+    }
+
+    /// From now on `key` has `value`. Not durable until a sync; a crash takes it only together with
+    /// everything written after it.
+    ///
+    /// # Errors
+    /// [`EngineError::KeyLen`], [`EngineError::ValueLen`], [`EngineError::NoSpace`],
+    /// [`EngineError::NoKeyspace`], [`EngineError::Poisoned`], [`EngineError::Closed`],
+    /// [`EngineError::Files`], [`EngineError::Stalled`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), EngineError> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// As [`Keyspace::put`], with options. With `sync` an error of no space ([`EngineError::is_no_space`]) may be of the
+    /// sync alone: then the write is made and seen at once, and only whether it is durable is open.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<(), EngineError> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        check_value(value)?;
+        self.store().write_one(&self.state, Kind::Put, key, value, options)
+    }
+
+    /// From now on `key` has no value.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`], but not for lack of space.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<(), EngineError> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// As [`Keyspace::delete`], with options.
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete`].
+    pub fn delete_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<(), EngineError> {
+        check_key(key.as_ref())?;
+        self.store().write_one(&self.state, Kind::Delete, key.as_ref(), &[], options)
+    }
+
+    /// From now on no key in `range` has a value. Cost: that of one delete.
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete`], and [`EngineError::RangeOrder`].
+    pub fn delete_range(&self, range: Range<impl AsRef<[u8]>>) -> Result<(), EngineError> {
+        self.delete_range_with(range, WriteOptions::default())
+    }
+
+    /// As [`Keyspace::delete_range`], with options.
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete_range`].
+    pub fn delete_range_with(
+        &self,
+        range: Range<impl AsRef<[u8]>>,
+        options: WriteOptions,
+    ) -> Result<(), EngineError> {
+        let (start, end) = (range.start.as_ref(), range.end.as_ref());
+        if !check_range(start, end)? {
+            // As with an empty batch: what was written before it is durable.
+            self.state.check_exists()?;
+            return if options.sync { self.store().sync() } else { Ok(()) };
+        }
+        self.store().write_one(&self.state, Kind::RangeDelete, start, end, options)
+    }
+
+    /// The value of `key`.
+    ///
+    /// Cost: memory only if the key is in a memtable, or in no table by the filters; else one read
+    /// of one block, if it is not cached.
+    ///
+    /// # Errors
+    /// [`EngineError::KeyLen`], [`EngineError::NoKeyspace`], [`EngineError::Corrupt`],
+    /// [`EngineError::Files`].
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, EngineError> {
+        let key = key.as_ref();
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        check_key(key)?;
+        // Y2: the view first, the number second.
+        let view = self.state.view();
+        let seq = store.visible();
+        self.state.check_exists()?;
+        view.get(key, seq, &store.cache)
+    }
+
+    /// The value that `key` had at `snapshot`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], and [`EngineError::ForeignSnapshot`].
+    pub fn get_at(
+        &self,
+        snapshot: &Snapshot,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Bytes>, EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        check_key(key.as_ref())?;
+        let seq = self.check_snapshot(snapshot)?;
+        // Before: what a drop leaves behind has nothing.
+        let view = self.state.view();
+        self.state.check_exists()?;
+        view.get(key.as_ref(), seq, &store.cache)
+    }
+
+    /// The values of all `keys`, as of one moment, in their order.
+    ///
+    /// Cost: less than as many gets: keys are looked up in order, so that neighbours share blocks.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>, EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        for key in keys {
+            check_key(key.as_ref())?;
+        }
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
+        let view = self.state.view_arc();
+        let seq = store.visible();
+        self.state.check_exists()?;
+        let mut values = vec![None; keys.len()];
+        for at in order {
+            values[at] = view.get(keys[at].as_ref(), seq, &store.cache)?;
+        }
+        Ok(values)
+    }
+
+    /// A cursor over the keys, from `options.lower` to `options.upper`.
+    ///
+    /// # Errors
+    /// [`EngineError::NoKeyspace`], [`EngineError::ForeignSnapshot`], [`EngineError::Corrupt`],
+    /// [`EngineError::Files`].
+    pub fn iter(&self, options: ReadOptions<'_>) -> Result<Iter, EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        let view = self.state.view_arc();
+        let seq = match options.snapshot {
+            Some(snapshot) => self.check_snapshot(snapshot)?,
+            None => store.visible(),
+        };
+        self.state.check_exists()?;
+        let read = TableReadOptions {
+            fill_cache: options.fill_cache,
+            read_ahead_bytes_min: options.read_ahead_bytes_min,
+            read_ahead_bytes: options.read_ahead_bytes,
+            ..TableReadOptions::default()
+        };
+        let read = match &store.losses {
+            Some(losses) => read.passing(losses),
+            None => read,
+        };
+        let mut entries: Vec<Box<dyn InternalIter>> = Vec::new();
+        let mut tombstones = Vec::new();
+        for slot in [&view.active].into_iter().chain(&view.immutables) {
+            if slot.mem.entry_count() > 0 {
+                entries.push(Box::new(slot.mem.iter()));
+            }
+            tombstones.extend(slot.mem.tombstone_views());
+        }
+        for slot in &view.version.tombstoned {
+            let table = slot.open(&store.cache)?;
+            tombstones.push(Arc::new(table.range_tombstones().clone()));
+        }
+        for (level, runs) in view.version.levels.iter().enumerate() {
+            let run_count = runs.cover().map_or(runs.runs.len(), |cover| cover.lanes().len());
+            for run_at in 0..run_count {
+                let tables = match runs.cover() {
+                    Some(cover) => &cover.lanes()[run_at],
+                    None => &runs.runs[run_at].tables,
+                };
+                match &tables[..] {
+                    [slot] => entries.push(Box::new(slot.open(&store.cache)?.iter(read.clone()))),
+                    _ => {
+                        let run = RunOfView {
+                            version: Arc::clone(&view.version),
+                            level,
+                            run: run_at,
+                            cache: Arc::clone(&store.cache),
+                        };
+                        entries.push(Box::new(LevelIter::new(run, read.clone())));
+                    }
+                }
+            }
+        }
+        let bounds = IterBounds { lower: options.lower, upper: options.upper };
+        let pin = Some(Box::new((view, Arc::clone(&self.shared))) as Box<_>);
+        let losses = store.losses.clone();
+        Ok(Iter::new(IterSources { entries, tombstones, losses, pin }, seq, bounds))
+    }
+
+    /// The entries in `range`, in order of key; also from the back.
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter`]; later errors are items.
+    pub fn range<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+    ) -> Result<Entries, EngineError> {
+        let options = ReadOptions::default().within(range);
+        Ok(Entries::from(self.iter(options)?))
+    }
+
+    /// The entries whose keys start with `prefix`, in order of key; also from the back.
+    ///
+    /// # Errors
+    /// As [`Keyspace::range`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Entries, EngineError> {
+        let options = ReadOptions::default().with_prefix(prefix);
+        Ok(Entries::from(self.iter(options)?))
+    }
+
+    /// Merges everything in `range` down to the last level that holds any of it: overwritten and
+    /// deleted data go, unless a snapshot still sees them. What was overwritten while a snapshot saw it, and is
+    /// in the last level already, goes when that part is written anew. `None` is without end.
+    ///
+    /// Cost: reads and writes the range about once a level.
+    ///
+    /// # Errors
+    /// [`EngineError::NoKeyspace`], [`EngineError::Poisoned`], [`EngineError::Files`],
+    /// [`EngineError::Corrupt`], [`EngineError::Stalled`].
+    pub fn compact_range(
+        &self,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<(), EngineError> {
+        self.compact_range_with(start, end, &mut unwatched)
+    }
+
+    /// As [`Keyspace::compact_range`], watched: `watch` is told after every step how far it is, and
+    /// may stop it. What it has merged until then stays merged.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compact_range`], and [`EngineError::Stopped`].
+    pub fn compact_range_with(
+        &self,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let store = self.store();
+        store.check_writable()?;
+        self.state.check_exists()?;
+        store.flush_all()?;
+        let range = ManualRange {
+            start: start.map(Bytes::copy_from_slice),
+            end: end.map(Bytes::copy_from_slice),
+            run_max: RunId(store.new_id()),
+        };
+        store.compact_range(&self.state, &range, watch)
+    }
+
+    /// About how long the tables' data in `range` are; what is in memtables is not counted.
+    ///
+    /// # Errors
+    /// [`EngineError::NoKeyspace`], [`EngineError::Corrupt`], [`EngineError::Files`].
+    pub fn approximate_size(&self, range: Range<impl AsRef<[u8]>>) -> Result<u64, EngineError> {
+        let view = self.state.view_arc();
+        self.state.check_exists()?;
+        let (start, end) = (range.start.as_ref(), range.end.as_ref());
+        if start >= end {
+            return Ok(0);
+        }
+        let range = KeyRange {
+            smallest: Bytes::copy_from_slice(start),
+            largest: Bytes::copy_from_slice(end),
+            largest_excluded: true,
+        };
+        let mut len_bytes = 0;
+        for level in &view.version.levels {
+            for slot in level.overlapping(&range) {
+                if &slot.meta.smallest[..] >= start && slot.meta.ends_before(end) {
+                    len_bytes += slot.meta.len_bytes;
+                    continue;
+                }
+                let table = slot.open(&self.store().cache)?;
+                let to = table.approximate_offset(end)?;
+                len_bytes += to.saturating_sub(table.approximate_offset(start)?);
+            }
+        }
+        Ok(len_bytes)
+    }
+
+    fn check_snapshot(&self, snapshot: &Snapshot) -> Result<Seq, EngineError> {
+        if !snapshot.is_of(&self.store().snapshots) {
+            return Err(EngineError::ForeignSnapshot);
+        }
+        Ok(snapshot.seq)
+    }
+}

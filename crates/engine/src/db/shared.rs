@@ -1,0 +1,47 @@
+//! What all handles of one store share.
+
+use crate::EngineError;
+use crate::open::recover::Recovery;
+use crate::store::keyspace::KeyspaceState;
+use crate::store::{Store, gate};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What all handles of one store share; dropped, it closes the store.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Store>,
+    pub(crate) recovery: Recovery,
+    pub(crate) default: Arc<KeyspaceState>,
+}
+
+impl Shared {
+    pub(crate) fn close(&self) -> Result<(), EngineError> {
+        let store = &self.store;
+        store.is_closing.store(true, Ordering::Release);
+        store.shut();
+        // Also where another handle was closed before: that may not have ended, or have failed.
+        let synced = match store.gate() & gate::READ_ONLY {
+            0 => store.sync(),
+            _ => Ok(()),
+        };
+        if let Err(error) = &synced {
+            // The next close says so too, and does not try again (S5).
+            let _ = store.poison(&error.to_string());
+        }
+        store.runtime.scheduler.notify();
+        let mut ready = || store.jobs.is_zero();
+        // A scheduler that was stopped has dropped its jobs: nothing is left to wait for.
+        let _ = store.runtime.scheduler.wait_until(&mut ready);
+        synced
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.store.is_closing.load(Ordering::Acquire) {
+            // The failure is lost here, as documented; `close` reports it.
+            let _ = self.close();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The store's files in words: what a table, a log or the version records hold, a line a fact.
+//!
+//! ```text
+//!   dump_table    a file's bytes, by the table reader    -> properties, tombstones, entries
+//!   dump_log      a file's bytes, by the log decoder     -> batches, operations, how it ends
+//!   dump_records  the catalog's application records      -> what each commit changed
+//! ```
+//!
+//! The doors take any bytes, open no store and change nothing: they are for the operator who asks
+//! what is on the drive, and for fuzzing the decoders behind them.
+
+use crate::EngineError;
+use crate::batch::{BatchView, Op};
+use crate::key::{Kind, Seq};
+use crate::table::Table;
+use crate::table::cache::BlockCache;
+use crate::version::edit::{LogId, VersionEdit};
+use crate::version::format;
+use imbrex_files::{FileReader, FilesError};
+use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, LogBounds};
+use std::sync::Arc;
+
+/// Where the lines go.
+pub type DumpSink<'a> = &'a mut dyn FnMut(&str);
+
+/// A longer key or value is cut.
+const SHOWN_LEN_BYTES_MAX: usize = 60;
+
+/// Tells what the table in `file` holds: its properties, its range tombstones, every entry.
+///
+/// Cost: reads the whole file, every checksum with it.
+///
+/// # Errors
+/// [`EngineError::Corrupt`], [`EngineError::Files`]; the lines before it stand.
+pub fn dump_table(file: Arc<dyn FileReader>, sink: DumpSink<'_>) -> Result<(), EngineError> {
+    Table::open_any(file, Arc::new(BlockCache::new(0)))?.describe(true, sink)
+}
+
+/// Tells what the log in `file` holds: every batch and operation, and how the log ends.
+///
+/// The file's name and the file layer's `format_id` give the number that its frames carry.
+///
+/// # Errors
+/// [`EngineError::Corrupt`]: a record passes its checksum and is no batch, or the name is none of a
+/// log. [`EngineError::Files`]. The lines before it stand.
+pub fn dump_log(
+    file: &dyn FileReader,
+    format_id: u64,
+    sink: DumpSink<'_>,
+) -> Result<(), EngineError> {
+    let damaged = |offset: u64, reason: String| EngineError::Corrupt {
+        structure: "log",
+        file: file.name().to_owned(),
+        offset,
+        reason,
+    };
+    let log = LogId::of_file_name(file.name())
+        .ok_or_else(|| damaged(0, "expected a name such as 000012.log".to_owned()))?;
+    let mut scratch = Vec::new();
+    let read = |offset: u64, buf: &mut [u8]| -> Result<(), FilesError> {
+        buf.copy_from_slice(file.read_at(offset, buf.len(), &mut scratch)?);
+        Ok(())
+    };
+    let len_blocks = file.len_bytes() / BLOCK_LEN_BYTES as u64;
+    let log_id = log.frame_id(format_id);
+    let extent = LogBounds { log_id, len_blocks, durable_blocks: 0 };
+    let mut decoder = Decoder::passing(extent, read, FilesError::is_unreadable);
+    sink(&format!("log {} in {}, {len_blocks} blocks at most", log.0, file.name()));
+    loop {
+        let record = decoder.next_record().map_err(|source| EngineError::Files {
+            what: format!("reading the log {}", file.name()),
+            source,
+        })?;
+        let Some(record) = record else { break };
+        if record.bytes.is_empty() {
+            continue;
+        }
+        let position = record.position;
+        let offset = position.frame_blocks * BLOCK_LEN_BYTES as u64;
+        let batch = BatchView::decode(record.bytes).map_err(|damage| {
+            damaged(offset, format!("{} at byte {}", damage.reason, damage.offset))
+        })?;
+        batch_lines(offset, &batch, sink);
+    }
+    if let Some(end) = decoder.end() {
+        sink(&end.to_string());
+    }
+    Ok(())
+}
+
+fn batch_lines(offset: u64, batch: &BatchView<'_>, sink: DumpSink<'_>) {
+    sink(&format!("batch of {} in the frame at byte {offset}", batch.op_count()));
+    for (seq, Op { keyspace, kind, key, value, .. }) in batch.ops() {
+        let line = operation(seq, Some(kind), key, value);
+        sink(&format!("  keyspace {} {line}", keyspace.0));
+    }
+}
+
+/// Tells what each of the engine's records in the catalog changed.
+///
+/// `records` is what [`imbrex_files::Files::app_records`] returns.
+///
+/// # Errors
+/// [`EngineError::Corrupt`], [`EngineError::Version`]; the lines before it stand.
+pub fn dump_records(records: &[Vec<u8>], sink: DumpSink<'_>) -> Result<(), EngineError> {
+    for (number, bytes) in records.iter().enumerate() {
+        let (kind, edit) = format::decode(bytes).map_err(|malformed| match malformed {
+            format::Malformed::Version { got } => EngineError::Version {
+                what: "a version record",
+                got,
+                known: format::FORMAT_VERSION_KNOWN,
+            },
+            format::Malformed::At { offset, reason } => EngineError::Corrupt {
+                structure: "version record",
+                file: format!("application record {number}"),
+                offset: offset as u64,
+                reason,
+            },
+        })?;
+        edit_lines(number, kind, &edit, sink);
+    }
+    Ok(())
+}
+
+fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink: DumpSink<'_>) {
+    let what = match kind {
+        format::RecordKind::Edit => "edit",
+        format::RecordKind::Snapshot => "snapshot of the whole state",
+    };
+    sink(&format!("record {number}: {what}"));
+    if let Some(counters) = &edit.counters {
+        sink(&format!(
+            "  next file {}, next keyspace {}, tables hold writes to #{}",
+            counters.next_id, counters.next_keyspace_id, counters.last_seq
+        ));
+    }
+    for created in &edit.keyspaces_created {
+        sink(&format!("  keyspace {} is {:?}: {:?}", created.id.0, created.name, created.options));
+    }
+    for (keyspace, table) in &edit.tables_removed {
+        sink(&format!("  keyspace {}: without {table}", keyspace.0));
+    }
+    for add in &edit.tables_added {
+        let meta = &add.meta;
+        sink(&format!(
+            "  keyspace {}: {} in level {}, run {}: {} bytes, {} to {}",
+            add.keyspace.0,
+            meta.id,
+            add.level,
+            add.run.0,
+            meta.len_bytes,
+            shown(&meta.smallest),
+            shown(&meta.largest)
+        ));
+    }
+    for (keyspace, log) in &edit.log_floors {
+        sink(&format!("  keyspace {}: logs before {} are in tables", keyspace.0, log.file_name()));
+    }
+    for dropped in &edit.keyspaces_dropped {
+        sink(&format!("  keyspace {} is dropped", dropped.0));
+    }
+    for created in &edit.checkpoints_created {
+        sink(&format!("  checkpoint {:?}", created.name));
+    }
+    for dropped in &edit.checkpoints_dropped {
+        sink(&format!("  checkpoint {dropped:?} is dropped"));
+    }
+}
+
+fn operation(seq: Seq, kind: Option<Kind>, key: &[u8], value: &[u8]) -> String {
+    let (seq, key) = (seq.0, shown(key));
+    match kind {
+        Some(Kind::Put) => format!("#{seq} put {key} = {}", shown(value)),
+        Some(Kind::Delete) => format!("#{seq} delete {key}"),
+        Some(Kind::RangeDelete) => format!("#{seq} delete {key}..{}", shown(value)),
+        Some(Kind::PutAt) | None => format!("#{seq} of no known kind: {key}"),
+    }
+}
+
+/// Text as text, other bytes in hexadecimal, the start of what is long.
+fn shown(bytes: &[u8]) -> String {
+    let head = &bytes[..bytes.len().min(SHOWN_LEN_BYTES_MAX)];
+    // A cut may split a character: then the rest still shows as text.
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&head[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    };
+    let mut line = match text {
+        Some(text) => format!("{text:?}"),
+        None => head.iter().fold("0x".to_owned(), |hex, byte| hex + &format!("{byte:02x}")),
+    };
+    if bytes.len() > head.len() {
+        line.push_str(&format!("... ({} bytes)", bytes.len()));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,559 @@
+//! Opening a store: records to versions, logs to tables, leftovers away.
+//!
+//! ```text
+//!   records of the catalog -> state -> tables attached
+//!   logs, oldest first     -> memtables -> tables of level 0 -.
+//!                                      one commit: + tables, - logs, + edit
+//! ```
+//!
+//! Invariants
+//!   O1  Recovery changes the drive by one commit: a power cut during it leaves what was there. Where
+//!       the drive has no room for all tables beside all logs it is one commit a log, each of which
+//!       leaves a store that is recovered as if the logs that are gone had been flushed in time.
+//!       A store that is opened to be read alone changes nothing: what its logs hold stays in memory.
+//!   O2  When a store is written to no log of before is left, so a torn one is never continued (W4) and no log is
+//!       ever replayed twice into different tables.
+//!   O3  Where the drive has no room for the tables even of one log beside it, what the logs hold stays in memory
+//!       and they stay on the drive, as they are; it is synced first, so that what is read stays. Nothing is written to the store before flushes have found room
+//!       for all of it: who is refused drops a checkpoint or a keyspace.
+
+use crate::EngineError;
+use crate::batch::{BatchView, KeyspaceId};
+use crate::compaction::merge::output::{Outputs, Source};
+use crate::key::Seq;
+use crate::losses::{Losses, keys_between};
+use crate::options::{OpenMode, Options};
+use crate::store::commit::Change;
+use crate::store::durable::RecordLens;
+use crate::store::view::MemSlot;
+use crate::store::{Start, Store};
+use crate::table::cache::BlockCache;
+use crate::version::TableId;
+use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
+use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
+use crate::version::state::StoreState;
+use crate::wal::{Before, Cut, LogSource, Replayed, replay, salvage};
+use crate::work::flush::flush_task;
+use imbrex_clockwork::Runtime;
+use imbrex_files::tiers::FlashError;
+use imbrex_files::{AppRecord, Commit, CommitKind, FileInfo, Files, FilesError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The name of the keyspace that every store has.
+pub(crate) const DEFAULT_KEYSPACE: &str = "default";
+
+/// How a recovery went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Recovery {
+    /// Whether the store was made just now.
+    pub created: bool,
+    /// Logs that were replayed.
+    pub log_count: usize,
+    /// Batches found in them.
+    pub batch_count: u64,
+    /// Tables written from them.
+    pub table_count: usize,
+    /// Where the newest log was torn, in words: what came after was never acknowledged with `sync`. Where logs are
+    /// left out ([`OpenMode::ReadOnlyInPart`]), of all that were.
+    pub torn: Option<String>,
+    /// Files that belonged to nothing and were removed.
+    pub leftover_count: usize,
+    /// The tables and logs that were left out ([`OpenMode::ReadOnlyInPart`]). The newest logs may be known to the
+    /// flash drive alone, and are not among them.
+    pub missing: Vec<String>,
+    /// Logs for whose tables the drive had no room: what they hold can be read, and nothing can be written before
+    /// there is room.
+    pub kept_log_count: usize,
+}
+
+impl Recovery {
+    fn note(&mut self, replayed: &Replayed) {
+        self.batch_count += replayed.batch_count;
+        let torn = replayed.cut.as_ref();
+        let words =
+            |cut: &Cut| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason);
+        let told = self.torn.take().into_iter().chain(torn.map(words));
+        self.torn = told.reduce(|told, more| format!("{told}; {more}"));
+    }
+}
+
+/// Opens the store in `files`, or makes one.
+pub(crate) fn recover(
+    files: Arc<dyn Files>,
+    runtime: Runtime,
+    options: Options,
+) -> Result<(Store, Recovery), EngineError> {
+    let mut recovery = Recovery::default();
+    let is_read_only = options.open_mode != OpenMode::ReadWrite;
+    if files.is_in_part() && !options.open_mode.is_in_part() {
+        return Err(EngineError::files("open the store")(FlashError::InPart.into()));
+    }
+    let mut records = files.app_records();
+    if records.is_empty() {
+        if !options.create_if_missing || is_read_only {
+            return Err(EngineError::NoStore);
+        }
+        create(&*files, &options)?;
+        recovery.created = true;
+        records = files.app_records();
+    }
+    let mut state = decode_records(&records)?;
+    let losses = (options.open_mode == OpenMode::Salvage).then(Arc::<Losses>::default);
+    let mut lost = BTreeMap::new();
+    if options.open_mode.is_in_part() {
+        let (name, cache_len_bytes) = (TableId::file_name, options.block_cache_len_bytes);
+        let left_out = leave_out(&mut state, &*files, &name, losses.as_deref(), cache_len_bytes)?;
+        (recovery.missing, lost) = (left_out.missing, left_out.lost);
+    }
+    attach(&state, &*files, &|id| id.file_name())?;
+    let lens = RecordLens::of(&records);
+    let checkpoint = None;
+    let start =
+        Start { files, runtime, options, state, lens, is_read_only, checkpoint, losses, lost };
+    let store = Store::new(start);
+    match is_read_only {
+        true => read_logs(&store, &mut recovery)?,
+        false => replay_logs(&store, &mut recovery)?,
+    }
+    store.refresh_space();
+    store.refresh_gate();
+    Ok((store, recovery))
+}
+
+/// Writes the first record of an empty store.
+fn create(files: &dyn Files, options: &Options) -> Result<(), EngineError> {
+    let edit = VersionEdit {
+        counters: Some(Counters { next_id: 1, next_keyspace_id: 1, last_seq: 0 }),
+        keyspaces_created: vec![KeyspaceRecord {
+            id: KeyspaceId(0),
+            name: DEFAULT_KEYSPACE.to_owned(),
+            options: options.keyspace.clone(),
+        }],
+        ..VersionEdit::default()
+    };
+    let record = AppRecord::Replace(format::encode(RecordKind::Snapshot, &edit));
+    let commit = Commit { app: Some(record), ..Commit::default() };
+    files.commit(commit).map_err(EngineError::files("create the store"))
+}
+
+/// What `records` come to.
+pub(crate) fn decode_records(records: &[Vec<u8>]) -> Result<StoreState, EngineError> {
+    let mut state = StoreState::default();
+    for (index, record) in records.iter().enumerate() {
+        let damaged = |offset: usize, reason: String| EngineError::Corrupt {
+            structure: "version edit",
+            file: format!("record {index} of the catalog"),
+            offset: offset as u64,
+            reason,
+        };
+        let (kind, edit) = format::decode(record).map_err(|malformed| match malformed {
+            Malformed::Version { got } => {
+                EngineError::Version { what: "the version edit", got, known: FORMAT_VERSION_KNOWN }
+            }
+            Malformed::At { offset, reason } => damaged(offset, reason),
+        })?;
+        if (kind == RecordKind::Snapshot) != (index == 0) {
+            return Err(damaged(6, format!("a record of kind {kind:?} in place {index}")));
+        }
+        state.apply(&edit).map_err(|reason| damaged(0, reason))?;
+    }
+    for entry in state.keyspaces.values() {
+        entry.version.check().map_err(|reason| EngineError::Corrupt {
+            structure: "version",
+            file: format!("the catalog, keyspace {:?}", entry.record.name),
+            offset: 0,
+            reason,
+        })?;
+    }
+    Ok(state)
+}
+
+/// Opens the files of all tables of `state`.
+pub(crate) fn attach(
+    state: &StoreState,
+    files: &dyn Files,
+    name: &dyn Fn(TableId) -> String,
+) -> Result<(), EngineError> {
+    for entry in state.keyspaces.values() {
+        for slot in entry.version.tables() {
+            slot.attach(files, &name(slot.meta.id))?;
+        }
+    }
+    Ok(())
+}
+
+/// The tables that a store does without, or a checkpoint of it, by the names that the store gives them.
+#[derive(Default)]
+pub(crate) struct LeftOut {
+    /// On a flash drive that is not there.
+    pub(crate) missing: Vec<String>,
+    /// There, but damaged so that they cannot be opened, and how.
+    pub(crate) lost: BTreeMap<String, String>,
+}
+
+/// Takes the tables out of `state` whose files lie on a flash drive that is not there, and says which; with `losses`
+/// also those that cannot be opened. The files are called as `file_name` says.
+pub(crate) fn leave_out(
+    state: &mut StoreState,
+    files: &dyn Files,
+    file_name: &dyn Fn(TableId) -> String,
+    losses: Option<&Losses>,
+    cache_len_bytes: u64,
+) -> Result<LeftOut, EngineError> {
+    let mut left_out = LeftOut::default();
+    let mut edit = VersionEdit::default();
+    // A table that is open already does not ask for the store's.
+    let cache = Arc::new(BlockCache::new(cache_len_bytes));
+    for entry in state.keyspaces.values() {
+        for slot in entry.version.tables() {
+            let (name, file_name) = (slot.meta.id.file_name(), file_name(slot.meta.id));
+            if files.open(&file_name).err().is_some_and(|error| is_on_missing_flash(&error)) {
+                edit.tables_removed.push((entry.record.id, slot.meta.id));
+                left_out.missing.push(name);
+                continue;
+            }
+            let Some(losses) = losses else { continue };
+            let attached = slot.attach(files, &file_name);
+            if let Err(error) = attached.and_then(|()| slot.open_in_part(&cache, losses)) {
+                let meta = &slot.meta;
+                let keys = keys_between(Some(&meta.smallest), &meta.largest);
+                let what = format!("table {} of keyspace {:?}, {keys}", meta.id, entry.record.name);
+                left_out.lost.insert(name, error.to_string());
+                losses.pass(error, &what)?;
+                edit.tables_removed.push((entry.record.id, meta.id));
+            }
+        }
+    }
+    let damaged = |reason| EngineError::Corrupt {
+        structure: "version",
+        file: "the catalog".to_owned(),
+        offset: 0,
+        reason,
+    };
+    state.apply(&edit).map_err(damaged)?;
+    Ok(left_out)
+}
+
+/// Whether a file is refused because it lies on a flash drive that is not there.
+pub(crate) fn is_on_missing_flash(error: &FilesError) -> bool {
+    matches!(error, FilesError::Flash(FlashError::OnFlash { .. }))
+}
+
+/// Brings what the logs hold into memtables, and leaves the drive as it is.
+fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
+    let is_in_part = store.options.open_mode.is_in_part();
+    let state = store.state();
+    let (logs, missing) = find_logs(store, is_in_part)?;
+    recovery.log_count = logs.ids.len();
+    recovery.missing.extend(missing);
+    let flushed = Seq(state.counters.last_seq);
+    let floors = floors(&state);
+    let mut apply = |index: usize, batch: BatchView<'_>| {
+        apply_in_memory(store, &floors, logs.ids[index], batch);
+        Ok(())
+    };
+    let mut last_seq = flushed;
+    if is_in_part {
+        // Tables may be ahead of the logs that are left.
+        let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
+        last_seq = tables.map(|slot| slot.meta.seq_max).fold(last_seq, Seq::max);
+        // Between two logs others may be missing.
+        let mut log_end = Seq(0);
+        for (index, source) in logs.sources.iter().enumerate() {
+            let mut apply = |_, batch: BatchView<'_>| apply(index, batch);
+            let one = match &store.losses {
+                None => replay(std::slice::from_ref(source), Before::After(log_end), &mut apply)?,
+                Some(losses) => {
+                    let is_newest = index + 1 == logs.sources.len();
+                    salvage(source, is_newest, log_end, losses, &mut apply)?
+                }
+            };
+            recovery.note(&one);
+            log_end = one.last_seq.unwrap_or(log_end);
+        }
+        last_seq = last_seq.max(log_end);
+    } else {
+        let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut apply)?;
+        recovery.note(&replayed);
+        last_seq = last_seq.max(replayed.last_seq.unwrap_or(flushed));
+    }
+    store.publish(last_seq);
+    store.writer.lock().next_seq = Seq(last_seq.0 + 1);
+    Ok(())
+}
+
+/// Brings what `batch` of `log` holds into memtables, but for what is in tables.
+fn apply_in_memory(
+    store: &Store,
+    floors: &BTreeMap<KeyspaceId, LogId>,
+    log: LogId,
+    batch: BatchView<'_>,
+) {
+    for (seq, op) in batch.ops() {
+        let is_kept = floors.get(&op.keyspace).is_some_and(|&floor| log >= floor);
+        if let Some(keyspace) = store.keyspace(op.keyspace).filter(|_| is_kept) {
+            let view = keyspace.view();
+            view.active.note_log(log);
+            view.active.insert(op.kind, op.key, seq, op.value);
+        }
+    }
+}
+
+/// Brings what the logs hold into tables, and removes the logs and what belongs to nothing.
+fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
+    let state = store.state();
+    let (logs, remove) = find_files(store, &state)?;
+    recovery.log_count = logs.ids.len();
+    recovery.leftover_count = remove.len() - logs.ids.len();
+    let flushed = Seq(state.counters.last_seq);
+    let replayed = match into_tables(store, &logs.ids, &logs.sources, remove.clone(), flushed) {
+        Err(error) if error.is_no_space() => {
+            replay_one_by_one(store, logs, remove, flushed, recovery)?
+        }
+        done => {
+            let (table_count, replayed) = done?;
+            recovery.table_count = table_count;
+            replayed
+        }
+    };
+    recovery.note(&replayed);
+    let last_seq = replayed.last_seq.unwrap_or(flushed).max(flushed);
+    store.publish(last_seq);
+    store.writer.lock().next_seq = Seq(last_seq.0 + 1);
+    Ok(())
+}
+
+/// Brings the logs into tables, and removes `remove`, in one commit; how many tables there are, and what was replayed.
+fn into_tables(
+    store: &Store,
+    ids: &[LogId],
+    sources: &[LogSource],
+    remove: Vec<String>,
+    before: Seq,
+) -> Result<(usize, Replayed), EngineError> {
+    let mut rebuild = Rebuild::new(store);
+    let replayed = replay(sources, Before::Flushed(before), &mut |index, batch| {
+        rebuild.apply_batch(ids[index], batch)
+    })?;
+    let outputs = rebuild.finish()?;
+    let last_seq = replayed.last_seq.unwrap_or(before).max(before);
+    Ok((commit_tables(store, outputs, remove, last_seq)?, replayed))
+}
+
+/// The drive has no room for the tables of all logs beside the logs: one commit a log, oldest first,
+/// which makes room for the next (O1). Those that still find none stay (O3).
+fn replay_one_by_one(
+    store: &Store,
+    mut logs: Logs,
+    remove: Vec<String>,
+    flushed: Seq,
+    recovery: &mut Recovery,
+) -> Result<Replayed, EngineError> {
+    // All of them are looked at before any goes: a log that is torn must be the last.
+    let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut |_, _| Ok(()))?;
+    let mut leftovers = remove;
+    leftovers.retain(|name| LogId::of_file_name(name).is_none());
+    let mut last_seq = flushed;
+    while let (Some(id), Some(source)) = (logs.ids.first(), logs.sources.first()) {
+        let mut remove = leftovers.clone();
+        remove.push(id.file_name());
+        let (ids, sources) = (std::slice::from_ref(id), std::slice::from_ref(source));
+        let (table_count, one) = match into_tables(store, ids, sources, remove, last_seq) {
+            // With one log this is what was just tried.
+            Err(error) if error.is_no_space() => {
+                keep_logs(store, &logs, last_seq)?;
+                recovery.kept_log_count = logs.ids.len();
+                break;
+            }
+            done => done?,
+        };
+        leftovers.clear();
+        // As long as it is open its blocks are not free.
+        logs.ids.remove(0);
+        logs.sources.remove(0);
+        recovery.table_count += table_count;
+        last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
+    }
+    Ok(replayed)
+}
+
+/// Brings what the logs hold into memtables that wait for their flush, a log's apart from the next one's, so that the
+/// logs go one by one (O3).
+fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError> {
+    let floors = floors(&store.state());
+    let mut last_seq = before;
+    for (index, (&id, source)) in logs.ids.iter().zip(&logs.sources).enumerate() {
+        store.add_log(id, Seq(last_seq.0 + 1));
+        let sources = std::slice::from_ref(source);
+        let one = replay(sources, Before::Flushed(last_seq), &mut |_, batch| {
+            apply_in_memory(store, &floors, id, batch);
+            Ok(())
+        })?;
+        last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
+        store.end_log(id, source.file.len_bytes());
+        let next = logs.ids.get(index + 1).copied().unwrap_or(LogId(id.0 + 1));
+        for keyspace in store.all_keyspaces() {
+            keyspace.rotate(next);
+        }
+    }
+    store.keep_logs();
+    // Who reads them relies on them, and commits that say so.
+    store.files.sync().map_err(EngineError::files("sync the logs"))
+}
+
+/// Commits what logs were made into, and that they are gone; returns how many tables there are.
+fn commit_tables(
+    store: &Store,
+    outputs: Vec<Outputs>,
+    remove: Vec<String>,
+    last_seq: Seq,
+) -> Result<usize, EngineError> {
+    if remove.is_empty() && outputs.is_empty() {
+        // Who finds a keyspace that a killed process left in the drive's cache relies on it, and there is no commit to
+        // make it durable.
+        return store.files.sync().map(|()| 0).map_err(EngineError::files("sync what was found"));
+    }
+    let kind = CommitKind::Recovery;
+    let mut change = Change { remove, last_seq, kind, ..Change::default() };
+    for output in outputs {
+        change.edit.tables_added.extend(output.added);
+        change.add.extend(output.files);
+    }
+    let table_count = change.add.len();
+    store.commit(change)?;
+    Ok(table_count)
+}
+
+/// The logs that a store was left with, oldest first.
+struct Logs {
+    ids: Vec<LogId>,
+    sources: Vec<LogSource>,
+}
+
+/// The logs to replay, oldest first, and all files that will not be needed afterwards.
+fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), EngineError> {
+    let tables: BTreeSet<String> = state
+        .keyspaces
+        .values()
+        .flat_map(|entry| entry.version.tables().map(|slot| slot.meta.id.file_name()))
+        .collect();
+    let (logs, _) = find_logs(store, false)?;
+    let mut remove: Vec<String> = logs.ids.iter().map(|id| id.file_name()).collect();
+    let is_leftover =
+        |name: &String| name.ends_with(".tbl") && !name.contains('/') && !tables.contains(name);
+    let names = store.files.list("").into_iter().map(|info| info.name);
+    remove.extend(names.filter(is_leftover));
+    Ok((logs, remove))
+}
+
+/// All logs, oldest first; with `is_in_part` without those on a flash drive that is not there, whose names come
+/// beside.
+fn find_logs(store: &Store, is_in_part: bool) -> Result<(Logs, Vec<String>), EngineError> {
+    let (mut logs, mut missing) = (Vec::new(), Vec::new());
+    let infos = store.files.list("");
+    for info in &infos {
+        let Some(id) = LogId::of_file_name(&info.name) else { continue };
+        // No commit was needed to create it, so the counter in the catalog may be behind.
+        store.reserve_ids(id.0.saturating_add(1));
+        let file = match store.files.open(&info.name) {
+            Err(error) if is_in_part && is_on_missing_flash(&error) => {
+                missing.push(info.name.clone());
+                continue;
+            }
+            Err(source) => {
+                let error = EngineError::files(format!("open log {}", info.name))(source);
+                match &store.losses {
+                    Some(losses) => losses.pass(error, "its writes")?,
+                    None => return Err(error),
+                }
+                continue;
+            }
+            Ok(file) => file,
+        };
+        let log_id = id.frame_id(store.files.format_id());
+        let is_finished = is_finished(info, &infos, &store.options);
+        logs.push((id, LogSource { file, log_id, is_finished }));
+    }
+    logs.sort_by_key(|(id, _)| *id);
+    let (ids, sources) = logs.into_iter().unzip();
+    Ok((Logs { ids, sources }, missing))
+}
+
+/// Whether the file `log` is as long as its log: it was finished, and a later log was created on the same
+/// drive, which made its length durable (W2). One that may become a table is only closed, or is longer;
+/// its group says so, or, if it was made before groups did, the options.
+fn is_finished(log: &FileInfo, files: &[FileInfo], options: &Options) -> bool {
+    let id = LogId::of_file_name(&log.name);
+    let is_later = |other: &FileInfo| id < LogId::of_file_name(&other.name);
+    log.group.is_none()
+        && !options.logs_are_tables
+        && files.iter().any(|other| other.tier == log.tier && is_later(other))
+}
+
+/// Where the log of each keyspace begins.
+fn floors(state: &StoreState) -> BTreeMap<KeyspaceId, LogId> {
+    state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect()
+}
+
+/// Memtables that are filled again, and the tables of those that grew full.
+struct Rebuild<'a> {
+    store: &'a Store,
+    /// Where the log of each keyspace begins.
+    floors: BTreeMap<KeyspaceId, LogId>,
+    slots: BTreeMap<KeyspaceId, Arc<MemSlot>>,
+    /// No less than what the drive takes for a table: who opens a store with smaller memtables than
+    /// it was left with finds room for no more tables.
+    memtable_len_bytes: u64,
+    outputs: Vec<Outputs>,
+}
+
+impl<'a> Rebuild<'a> {
+    fn new(store: &'a Store) -> Rebuild<'a> {
+        let floors = floors(&store.state());
+        let grain_bytes = store.files.space().grain_bytes;
+        let memtable_len_bytes = store.options.memtable_len_bytes.max(grain_bytes);
+        Rebuild { store, floors, slots: BTreeMap::new(), memtable_len_bytes, outputs: Vec::new() }
+    }
+
+    fn apply_batch(&mut self, log: LogId, batch: BatchView<'_>) -> Result<(), EngineError> {
+        for (seq, op) in batch.ops() {
+            // A keyspace without a floor was dropped; what is below its floor is in tables.
+            if self.floors.get(&op.keyspace).is_some_and(|&floor| log >= floor) {
+                self.apply(op.keyspace, |slot| slot.insert(op.kind, op.key, seq, op.value))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        keyspace: KeyspaceId,
+        insert: impl FnOnce(&MemSlot),
+    ) -> Result<(), EngineError> {
+        let slot = self.slots.entry(keyspace).or_insert_with(MemSlot::new);
+        insert(slot);
+        if slot.mem.len_bytes() as u64 >= self.memtable_len_bytes {
+            self.flush(keyspace)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, id: KeyspaceId) -> Result<(), EngineError> {
+        let Some(slot) = self.slots.remove(&id) else { return Ok(()) };
+        let Some(keyspace) = self.store.keyspace(id) else { return Ok(()) };
+        slot.mem.freeze();
+        let mut task = flush_task(self.store, &keyspace, &slot, Source::Logs);
+        while !task.step(self.store, u64::MAX)? {}
+        self.outputs.push(task.finish(self.store)?);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<Outputs>, EngineError> {
+        while let Some((&id, _)) = self.slots.first_key_value() {
+            self.flush(id)?;
+        }
+        Ok(self.outputs)
+    }
+}

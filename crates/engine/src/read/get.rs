@@ -1,0 +1,92 @@
+//! Point reads: the newest entry of a key, from the newest source to the oldest.
+
+use crate::EngineError;
+use crate::key::Seq;
+use crate::memtable::{MemState, Memtable};
+use crate::store::view::SuperVersion;
+use crate::table::cache::BlockCache;
+use crate::table::{TableLookup, key_hash};
+use crate::version::TableSlot;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// What one source says about a key: its newest entry and its newest range tombstone over it.
+enum Verdict {
+    Silent,
+    Deleted,
+    Value(Bytes),
+}
+
+impl SuperVersion {
+    /// The value of `user_key` as of `snapshot`.
+    ///
+    /// Sources are asked from the newest to the oldest; the first that knows the key decides (V2).
+    pub(crate) fn get(
+        &self,
+        user_key: &[u8],
+        snapshot: Seq,
+        cache: &Arc<BlockCache>,
+    ) -> Result<Option<Bytes>, EngineError> {
+        for slot in [&self.active].into_iter().chain(&self.immutables) {
+            match ask_memtable(&slot.mem, user_key, snapshot) {
+                Verdict::Silent => {}
+                Verdict::Deleted => return Ok(None),
+                Verdict::Value(value) => return Ok(Some(value)),
+            }
+        }
+        let hash = key_hash(user_key);
+        for level in &self.version.levels {
+            if let Some(cover) = level.cover() {
+                for slot in cover.at(user_key) {
+                    match ask_table(slot, (user_key, hash), snapshot, cache)? {
+                        Verdict::Silent => {}
+                        Verdict::Deleted => return Ok(None),
+                        Verdict::Value(value) => return Ok(Some(value)),
+                    }
+                }
+                continue;
+            }
+            for run in &level.runs {
+                let Some(slot) = run.find(user_key) else { continue };
+                match ask_table(slot, (user_key, hash), snapshot, cache)? {
+                    Verdict::Silent => {}
+                    Verdict::Deleted => return Ok(None),
+                    Verdict::Value(value) => return Ok(Some(value)),
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[inline]
+fn ask_table(
+    slot: &TableSlot,
+    (user_key, hash): (&[u8], u64),
+    snapshot: Seq,
+    cache: &Arc<BlockCache>,
+) -> Result<Verdict, EngineError> {
+    let table = slot.open(cache)?;
+    let cover = match slot.meta.range_tombstone_count {
+        0 => None,
+        _ => table.range_tombstones().max_seq_covering(user_key, snapshot),
+    };
+    Ok(match (table.get(user_key, hash, snapshot)?, cover) {
+        (TableLookup::Missing, None) => Verdict::Silent,
+        (TableLookup::Value { value, seq }, cover) if Some(seq) > cover => Verdict::Value(value),
+        _ => Verdict::Deleted,
+    })
+}
+
+#[inline]
+fn ask_memtable(mem: &Memtable, user_key: &[u8], snapshot: Seq) -> Verdict {
+    let cover = mem.max_seq_covering(user_key, snapshot);
+    match mem.get(user_key, snapshot) {
+        Some(found) if Some(found.seq) > cover => match found.state {
+            MemState::Value(value) => Verdict::Value(value),
+            MemState::Deleted => Verdict::Deleted,
+        },
+        None if cover.is_none() => Verdict::Silent,
+        _ => Verdict::Deleted,
+    }
+}

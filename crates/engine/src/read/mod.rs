@@ -1,0 +1,18 @@
+//! Reading in order: what a reader at a snapshot sees of memtables and tables merged together.
+//!
+//! ```text
+//!   merged      a#9 Put  a#4 Put  b#8 Delete  b#2 Put  c#3 Put        tombstone [c, d)#5
+//!   at #9       a                                                     b and c are deleted
+//!   at #4                a                    b        c
+//! ```
+
+mod entries;
+pub(crate) mod get;
+mod iter;
+pub(crate) mod merge;
+pub(crate) mod run;
+
+pub use entries::{Entries, prefix_end};
+
+pub use iter::Iter;
+pub(crate) use iter::{IterBounds, IterSources};

@@ -1,0 +1,178 @@
+//! The one way to change a store: a commit of the file layer, then the state in memory (S1).
+
+use super::Store;
+use crate::EngineError;
+use crate::batch::KeyspaceId;
+use crate::key::Seq;
+use crate::store::keyspace::KeyspaceState;
+use crate::store::view::MemSlot;
+use crate::version::TableId;
+use crate::version::edit::{Counters, LogId, VersionEdit};
+use crate::version::state::StoreState;
+use imbrex_files::{Commit, CommitKind, Persisted};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A change of the store: an edit and what happens to files together with it.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) edit: VersionEdit,
+    pub(crate) add: Vec<Box<dyn Persisted>>,
+    pub(crate) remove: Vec<String>,
+    pub(crate) link: Vec<(String, String)>,
+    pub(crate) level: Vec<(String, u8)>,
+    /// Logs that become tables.
+    pub(crate) bands: Vec<(LogId, TableId)>,
+    /// Memtables that are in tables with this change.
+    pub(crate) flushed: Vec<(KeyspaceId, Arc<MemSlot>)>,
+    /// Logs that are removed end with this write at the latest.
+    pub(crate) last_seq: Seq,
+    /// Keyspaces whose memtables begin with this change.
+    pub(crate) created: Vec<Arc<KeyspaceState>>,
+    /// How far it may fill the catalog.
+    pub(crate) kind: CommitKind,
+}
+
+impl Store {
+    /// Makes `change` durable, then visible (S1).
+    ///
+    /// # Errors
+    /// [`EngineError::Files`]: without space nothing changed; else the store is poisoned (S3).
+    pub(crate) fn commit(&self, change: Change) -> Result<(), EngineError> {
+        self.commit_with(|_| Ok(change))
+    }
+
+    /// As [`Store::commit`], with a change that follows from the state it is applied to.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; what `plan` says, and then nothing changed.
+    pub(crate) fn commit_with(
+        &self,
+        plan: impl FnOnce(&StoreState) -> Result<Change, EngineError>,
+    ) -> Result<(), EngineError> {
+        self.check_poison()?;
+        let mut versions = self.versions.lock();
+        // Under the lock: a close waits for it (S5), and the store may have been given up before it was free (S3).
+        self.check_going()?;
+        let change = plan(&versions.state)?;
+        let mut edit = change.edit;
+        let mut remove = change.remove;
+        let (first_kept, last_seq) = self.release_logs(&change.flushed, &edit, &mut remove);
+        let next_keyspace_id = edit
+            .keyspaces_created
+            .iter()
+            .map(|record| record.id.0 + 1)
+            .fold(versions.state.counters.next_keyspace_id, u32::max);
+        edit.counters = Some(Counters {
+            next_id: self.next_id.load(Ordering::Relaxed),
+            next_keyspace_id,
+            last_seq: last_seq.max(change.last_seq).0.max(versions.state.counters.last_seq),
+        });
+        let mut state = versions.state.clone();
+        if let Err(reason) = state.apply(&edit) {
+            return Err(self.poison(&format!("an edit does not fit the state: {reason}")));
+        }
+        let (record, lens) =
+            versions.record(&edit, &state, &self.files.space().catalog, change.kind);
+        let (mut rename, mut link) = (Vec::new(), change.link);
+        for (log, table) in change.bands {
+            let names = (log.file_name(), table.file_name());
+            // Who replays logs needs all of them, also those that hold nothing for him.
+            let is_needed = !remove.contains(&names.0);
+            remove.retain(|name| *name != names.0);
+            if is_needed { &mut link } else { &mut rename }.push(names);
+        }
+        let commit = Commit {
+            remove,
+            rename,
+            link,
+            add: change.add,
+            level: change.level,
+            app: Some(record),
+            kind: change.kind,
+        };
+        self.files.commit(commit).map_err(|source| self.files_failed("commit", source))?;
+        for add in &edit.tables_added {
+            let entry = &state.keyspaces[&add.keyspace];
+            let tables = entry.version.levels[usize::from(add.level)].tables();
+            for slot in tables.filter(|slot| slot.meta.id == add.meta.id) {
+                let attached = slot.attach(&*self.files, &add.meta.id.file_name());
+                attached.map_err(|error| self.poison(&error.to_string()))?;
+            }
+        }
+        self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);
+        versions.state = state;
+        versions.lens = lens;
+        let was_full = self.full_at.lock().take().is_some();
+        let mut logs = self.logs.lock();
+        logs.retain(|log| log.id >= first_kept);
+        if logs.is_empty() {
+            self.are_logs_kept.store(false, Ordering::Release);
+        }
+        drop(logs);
+        self.room_max_bytes.store(u64::MAX, Ordering::Release);
+        self.install(&versions.state, &edit, &change.flushed, change.created);
+        drop(versions);
+        self.refresh_gate();
+        if was_full {
+            self.runtime.scheduler.notify();
+        }
+        Ok(())
+    }
+
+    /// Swaps in what the edit changed.
+    fn install(
+        &self,
+        state: &StoreState,
+        edit: &VersionEdit,
+        flushed: &[(KeyspaceId, Arc<MemSlot>)],
+        created: Vec<Arc<KeyspaceState>>,
+    ) {
+        let mut keyspaces = self.keyspaces.write();
+        for keyspace in created {
+            keyspaces.insert(keyspace.id, keyspace);
+        }
+        for id in &edit.keyspaces_dropped {
+            if let Some(keyspace) = keyspaces.remove(id) {
+                keyspace.drop_data();
+            }
+        }
+        for (id, entry) in &state.keyspaces {
+            let keyspace = &keyspaces[id];
+            let flushed = flushed.iter().filter(|(of, _)| of == id).map(|(_, slot)| slot);
+            keyspace.install(&entry.version, flushed.collect());
+        }
+    }
+
+    /// Which logs nothing needs any more once `flushed` are in tables: added to `remove`. Returns
+    /// the first log that stays, and the last write of what was released.
+    fn release_logs(
+        &self,
+        flushed: &[(KeyspaceId, Arc<MemSlot>)],
+        edit: &VersionEdit,
+        remove: &mut Vec<String>,
+    ) -> (LogId, Seq) {
+        // The newest log is asked for first: what is written after this look goes there or later.
+        let Some(newest) = self.newest_log() else { return (LogId(0), Seq(0)) };
+        let is_kept = self.are_logs_kept();
+        let is_flushed =
+            |slot: &Arc<MemSlot>| flushed.iter().any(|(_, other)| Arc::ptr_eq(slot, other));
+        // The newest log is written, but for one of before.
+        let mut needed = if is_kept { LogId(newest.0 + 1) } else { newest };
+        for keyspace in self.keyspaces.read().values() {
+            if edit.keyspaces_dropped.contains(&keyspace.id) {
+                continue;
+            }
+            let view = keyspace.view();
+            let slots = view.immutables.iter().chain([&view.active]);
+            let oldest = slots.filter(|slot| !is_flushed(slot)).filter_map(|s| s.first_log()).min();
+            needed = needed.min(oldest.unwrap_or(needed));
+        }
+        let logs = self.logs.lock();
+        remove.extend(logs.iter().filter(|log| log.id < needed).map(|log| log.id.file_name()));
+        let first_kept = logs.iter().find(|log| log.id >= needed);
+        // By number, not by sequence: an empty log begins with the same write as its successor.
+        let all = if is_kept { self.visible() } else { Seq(0) };
+        (needed, first_kept.map_or(all, |log| Seq(log.first_seq.0 - 1)))
+    }
+}

@@ -1,0 +1,34 @@
+//! Whether a compaction runs, and since when none has.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Whether a compaction runs, and when the last one ended.
+#[derive(Debug, Default)]
+pub(crate) struct Compacting {
+    pub(crate) is_running: AtomicBool,
+    pub(crate) ended_ns: AtomicU64,
+    pub(crate) is_eager: AtomicBool,
+}
+
+impl Compacting {
+    /// A compaction begins.
+    pub(crate) fn begin(&self) {
+        self.is_running.store(true, Ordering::Release);
+        self.is_eager.store(false, Ordering::Release);
+    }
+
+    /// One ended; others may run or be due.
+    pub(crate) fn note_end(&self, now_ns: u64) {
+        self.ended_ns.store(now_ns, Ordering::Release);
+    }
+
+    /// None runs, and none is due.
+    pub(crate) fn rest(&self) {
+        self.is_running.store(false, Ordering::Release);
+    }
+
+    /// Whether to compact what is not due yet.
+    pub(crate) fn is_eager(&self) -> bool {
+        self.is_eager.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,178 @@
+//! A keyspace inside the store: its memtables and its version, swapped whole.
+//!
+//! ```text
+//!   SuperVersion { active, immutables (newest first), version }     one load gives all of it
+//!        ^ swapped: a rotation moves active to immutables, a commit moves immutables to the version
+//! ```
+//!
+//! Invariants
+//!   Y1  A super version holds everything that was written to the keyspace before it was swapped in,
+//!       newest source first.
+//!   Y2  A reader loads the super version first and the visible sequence number second: everything
+//!       at or below that number which the super version lacks is newer than everything it has.
+
+use crate::EngineError;
+use crate::batch::KeyspaceId;
+use crate::compaction::policy::policy;
+use crate::compaction::situation::Pressure;
+use crate::options::{KeyspaceOptions, Options};
+use crate::store::gate;
+use crate::store::view::{MemSlot, SuperVersion};
+use crate::version::Version;
+use crate::version::edit::LogId;
+use crate::version::state::KeyspaceEntry;
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A keyspace of an open store.
+#[derive(Debug)]
+pub(crate) struct KeyspaceState {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    pub(crate) options: KeyspaceOptions,
+    view: ArcSwap<SuperVersion>,
+    /// Held by who swaps the view.
+    swap: Mutex<()>,
+    pub(crate) is_dropped: AtomicBool,
+}
+
+impl KeyspaceState {
+    pub(crate) fn new(entry: &KeyspaceEntry) -> KeyspaceState {
+        let view = SuperVersion {
+            active: MemSlot::new(),
+            immutables: Vec::new(),
+            version: Arc::clone(&entry.version),
+        };
+        KeyspaceState {
+            id: entry.record.id,
+            name: entry.record.name.clone(),
+            options: entry.record.options.clone(),
+            view: ArcSwap::from_pointee(view),
+            swap: Mutex::default(),
+            is_dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// What a reader sees now.
+    #[inline]
+    pub(crate) fn view(&self) -> Guard<Arc<SuperVersion>> {
+        self.view.load()
+    }
+
+    /// As [`KeyspaceState::view`], to be kept.
+    pub(crate) fn view_arc(&self) -> Arc<SuperVersion> {
+        self.view.load_full()
+    }
+
+    fn update(&self, change: impl FnOnce(&SuperVersion) -> SuperVersion) {
+        let _guard = self.swap.lock();
+        let view = change(&self.view.load());
+        self.view.store(Arc::new(view));
+    }
+
+    /// Freezes the active memtable, if it holds anything, and begins a new one; `next` is the log that begins with it.
+    /// The caller holds the writer.
+    pub(crate) fn rotate(&self, next: LogId) {
+        self.update(|view| {
+            // Who drops the keyspace does not hold the writer, and nobody flushes what is dropped.
+            if view.active.mem.is_empty() {
+                return view.clone();
+            }
+            view.active.freeze(next);
+            let mut immutables = Vec::with_capacity(view.immutables.len() + 1);
+            immutables.push(Arc::clone(&view.active));
+            immutables.extend(view.immutables.iter().cloned());
+            SuperVersion { active: MemSlot::new(), immutables, version: Arc::clone(&view.version) }
+        });
+    }
+
+    /// Swaps in `version`, and out the memtables that are part of it now.
+    pub(crate) fn install(&self, version: &Arc<Version>, flushed: Vec<&Arc<MemSlot>>) {
+        let same = Arc::ptr_eq(version, &self.view().version);
+        if same && flushed.is_empty() {
+            return;
+        }
+        self.update(|view| SuperVersion {
+            active: Arc::clone(&view.active),
+            immutables: view
+                .immutables
+                .iter()
+                .filter(|slot| !flushed.iter().any(|gone| Arc::ptr_eq(slot, gone)))
+                .cloned()
+                .collect(),
+            version: Arc::clone(version),
+        });
+    }
+
+    /// Lets go of all data: the keyspace was dropped.
+    pub(crate) fn drop_data(&self) {
+        self.is_dropped.store(true, Ordering::Release);
+        self.update(|_| SuperVersion {
+            active: MemSlot::new(),
+            immutables: Vec::new(),
+            version: Arc::default(),
+        });
+    }
+
+    /// # Errors
+    /// [`EngineError::NoKeyspace`] once it was dropped.
+    #[inline]
+    pub(crate) fn check_exists(&self) -> Result<(), EngineError> {
+        if self.is_dropped.load(Ordering::Relaxed) {
+            return Err(EngineError::NoKeyspace { name: self.name.clone() });
+        }
+        Ok(())
+    }
+
+    /// How it holds writes up, as bits of [`gate`].
+    pub(crate) fn pressure(&self, options: &Options) -> usize {
+        let view = self.view();
+        let is_full = view.active.mem.len_bytes() as u64 >= options.memtable_len_bytes;
+        let mut bits = 0;
+        if is_full && view.immutables.len() >= options.immutable_memtable_count_max {
+            bits |= gate::STOP;
+        }
+        match policy(self.options.compaction).pressure(&view.version, &self.options) {
+            Pressure::None => {}
+            Pressure::Slowdown => bits |= gate::SLOWDOWN,
+            Pressure::Stop => bits |= gate::STOP,
+        }
+        bits
+    }
+
+    /// Whether writes wait for compaction, or go no faster than it.
+    pub(crate) fn is_held_up_by_compaction(&self) -> bool {
+        let policy = policy(self.options.compaction);
+        policy.pressure(&self.view().version, &self.options) != Pressure::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::KeyspaceId;
+    use crate::key::{Kind, Seq};
+    use crate::options::KeyspaceOptions;
+    use crate::store::keyspace::KeyspaceState;
+    use crate::version::edit::{KeyspaceRecord, LogId};
+    use crate::version::state::KeyspaceEntry;
+    use std::sync::Arc;
+
+    /// A log that ended while a keyspace was dropped left a memtable behind that nobody flushes, and who flushed all
+    /// keyspaces waited for it for good.
+    #[test]
+    fn what_is_dropped_leaves_nothing_to_flush() {
+        let record = KeyspaceRecord {
+            id: KeyspaceId(1),
+            name: "k".to_owned(),
+            options: KeyspaceOptions::default(),
+        };
+        let (log_floor, version) = (LogId(0), Arc::default());
+        let keyspace = KeyspaceState::new(&KeyspaceEntry { record, log_floor, version });
+        keyspace.view().active.insert(Kind::Put, b"key", Seq(1), b"value");
+        keyspace.drop_data();
+        keyspace.rotate(LogId(2));
+        assert!(keyspace.view().immutables.is_empty());
+    }
+}

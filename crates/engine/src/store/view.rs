@@ -1,0 +1,111 @@
+//! What a reader of a keyspace sees at one moment: its memtables and its version.
+
+use crate::band::Band;
+use crate::key::{Kind, Seq, Trailer};
+use crate::memtable::Memtable;
+use crate::store::space::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
+use crate::version::Version;
+use crate::version::edit::LogId;
+use crate::wal::Wal;
+use imbrex_record_log::Position;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+const NO_LOG: u64 = u64::MAX;
+
+/// A memtable and the logs that hold the same.
+#[derive(Debug)]
+pub(crate) struct MemSlot {
+    pub(crate) mem: Arc<Memtable>,
+    /// The oldest log with a write of it.
+    first_log: AtomicU64,
+    /// The first log without: where the keyspace's next memtable begins.
+    end_log: AtomicU64,
+    /// Its long keys together: tables are named by their keys.
+    long_key_len_bytes: AtomicU64,
+    /// Where its values lie in its log, if that is to become a table.
+    band: OnceLock<Arc<Band>>,
+}
+
+impl MemSlot {
+    pub(crate) fn new() -> Arc<MemSlot> {
+        Arc::new(MemSlot {
+            mem: Arc::new(Memtable::new(0)),
+            first_log: AtomicU64::new(NO_LOG),
+            end_log: AtomicU64::new(NO_LOG),
+            long_key_len_bytes: AtomicU64::new(0),
+            band: OnceLock::new(),
+        })
+    }
+
+    /// The log that can become a table, if there is one.
+    pub(crate) fn band(&self) -> Option<&Arc<Band>> {
+        self.band.get().filter(|band| band.is_sound())
+    }
+
+    /// Notes where in log `log` the value of a write begins.
+    pub(crate) fn note_place(&self, log: LogId, wal: &Arc<Wal>, seq: Seq, place: Position) {
+        let band = self.band.get_or_init(|| Arc::new(Band::new(log, Arc::clone(wal))));
+        band.note(log, seq, place);
+    }
+
+    /// The oldest log with a write of this memtable; `None` while it is empty.
+    pub(crate) fn first_log(&self) -> Option<LogId> {
+        let id = self.first_log.load(Ordering::Acquire);
+        (id != NO_LOG).then_some(LogId(id))
+    }
+
+    /// Notes that a write to `log` goes here; before the write becomes visible.
+    #[inline]
+    pub(crate) fn note_log(&self, log: LogId) {
+        if self.first_log.load(Ordering::Relaxed) == NO_LOG {
+            self.first_log.store(log.0, Ordering::Release);
+        }
+    }
+
+    /// Keys that make the catalog's record of a table long.
+    #[cold]
+    fn note_long_keys(&self, kind: Kind, key: &[u8], value: &[u8]) {
+        let len_bytes = long_key_len_bytes(kind, key, value);
+        self.long_key_len_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+    }
+
+    /// The keys that are counted one by one, together.
+    pub(crate) fn long_key_len_bytes(&self) -> u64 {
+        self.long_key_len_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Ends the memtable: `next` is the first log with nothing of it.
+    pub(crate) fn freeze(&self, next: LogId) {
+        self.end_log.store(next.0, Ordering::Release);
+        self.mem.freeze();
+    }
+
+    /// Where the keyspace's log begins once this memtable is in a table.
+    pub(crate) fn end_log(&self) -> LogId {
+        let id = self.end_log.load(Ordering::Acquire);
+        LogId(if id == NO_LOG { 0 } else { id })
+    }
+
+    /// Adds one operation.
+    #[inline]
+    pub(crate) fn insert(&self, kind: Kind, key: &[u8], seq: Seq, value: &[u8]) {
+        if key.len() > LONG_KEY_LEN_BYTES || kind == Kind::RangeDelete {
+            self.note_long_keys(kind, key, value);
+        }
+        match kind {
+            Kind::Put | Kind::Delete => self.mem.insert(key, Trailer::new(seq, kind), value),
+            Kind::RangeDelete => self.mem.insert_range_tombstone(key, value, seq),
+            Kind::PutAt => unreachable!("only tables say where a value lies"),
+        }
+    }
+}
+
+/// Everything a reader needs, at one moment (Y1).
+#[derive(Clone, Debug)]
+pub(crate) struct SuperVersion {
+    pub(crate) active: Arc<MemSlot>,
+    /// Newest first.
+    pub(crate) immutables: Vec<Arc<MemSlot>>,
+    pub(crate) version: Arc<Version>,
+}

@@ -1,0 +1,645 @@
+//! The background job that carries plans out.
+//!
+//! ```text
+//!   step:  nothing in hand -> ask the policies -> a plan, or wait
+//!          a plan in hand  -> merge a stretch  -> more, or commit and let go
+//! ```
+
+use crate::EngineError;
+use crate::compaction::busy::KeyspacePlans;
+use crate::compaction::merge::output::{OutputSpec, Outputs, Source};
+use crate::compaction::merge::task::{MergeSpec, MergeTask};
+use crate::compaction::plan::Output;
+use crate::compaction::plan::{Plan, TableFacts, Work};
+use crate::compaction::policy::policy;
+use crate::compaction::routes::Router;
+use crate::compaction::situation::Room;
+use crate::compaction::situation::{ManualPlan, ManualRange, Situation};
+use crate::error::DAMAGE_ADVICE;
+use crate::metrics::CompactionLine;
+use crate::range_del::{FragmentedTombstones, RangeTombstone};
+use crate::read::merge::MergingIter;
+use crate::read::run::RunView;
+use crate::store::commit::Change;
+use crate::store::job_count::Counted;
+use crate::store::keyspace::KeyspaceState;
+use crate::store::{Store, gate};
+use crate::table::{LevelIter, TableProperties, TableReadOptions};
+use crate::version::edit::{TableAdd, VersionEdit};
+use crate::version::{KeyRange, TableId, TableSlot, Version};
+use crate::watch::Watch;
+use crate::work::way::Way;
+use bytes::Bytes;
+use imbrex_clockwork::{Budget, Job, Step};
+use imbrex_files::{CommitKind, GroupId, UnitId};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How a compaction failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: EngineError,
+    /// The input that could not be read, if it was that: then nothing is in doubt.
+    unread: Option<TableId>,
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure { error, unread: None }
+    }
+}
+
+/// A compaction that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    keyspace: Arc<KeyspaceState>,
+    plan: Plan,
+    group: GroupId,
+    /// `None` for a move.
+    task: Option<MergeTask<MergingIter<LevelIter<RunView>>>>,
+    start_ns: u64,
+}
+
+impl Running {
+    fn start(store: &Store, keyspace: Arc<KeyspaceState>, plan: Plan) -> Result<Running, Failure> {
+        let group = GroupId(store.new_id());
+        let start_ns = store.runtime.clock.now_ns();
+        let mut running = Running { keyspace, plan, group, task: None, start_ns };
+        if running.plan.work == Work::Merge {
+            running.task = Some(running.merge(store)?);
+        }
+        Ok(running)
+    }
+
+    fn merge(&self, store: &Store) -> Result<MergeTask<MergingIter<LevelIter<RunView>>>, Failure> {
+        let read = TableReadOptions {
+            fill_cache: false,
+            read_ahead_bytes: store.options.compaction_read_len_bytes,
+            sequential: true,
+            ..TableReadOptions::default()
+        };
+        let mut tombstones = Vec::new();
+        for input in &self.plan.inputs {
+            for slot in input.tables.iter().filter(|slot| slot.meta.range_tombstone_count > 0) {
+                let mut list = Vec::new();
+                let table = slot.open(&store.cache);
+                let table = table.map_err(|error| Failure { error, unread: Some(slot.meta.id) })?;
+                list_tombstones(table.range_tombstones(), &mut list);
+                tombstones.extend(list.into_iter().map(|tombstone| (input.level, tombstone)));
+            }
+        }
+        let sources = self.plan.inputs.iter().map(|input| {
+            let cache = Arc::clone(&store.cache);
+            LevelIter::new(RunView { tables: input.tables.clone(), cache }, read.clone())
+        });
+        let levels = self.plan.inputs.iter().map(|input| input.level).collect();
+        let spec = MergeSpec {
+            snapshots: store.snapshots.list(),
+            tombstones,
+            outputs: self
+                .plan
+                .outputs
+                .iter()
+                .map(|output| self.output_spec(store, output))
+                .collect(),
+            router: self.plan.routes.clone().map(|routes| Router::new(routes, levels)),
+        };
+        Ok(MergeTask::new(MergingIter::new(sources.collect()), spec))
+    }
+
+    fn output_spec(&self, store: &Store, output: &Output) -> OutputSpec {
+        let grain_bytes = store.files.space().grain_bytes;
+        let table_len_bytes = self.keyspace.options.table_len_bytes;
+        let is_gaining = self.plan.is_gaining(grain_bytes, table_len_bytes, store);
+        OutputSpec {
+            source: Source::Tables { is_gaining },
+            keyspace: self.keyspace.id,
+            level: output.level,
+            run: output.run,
+            group: self.group,
+            options: self.keyspace.options.clone(),
+            is_bottom: output.is_bottom,
+            grandparents: output.grandparents.clone(),
+            staying: output.staying.clone(),
+            tombstones: FragmentedTombstones::default(),
+            is_together: self.plan.outputs_together,
+            band: None,
+        }
+    }
+
+    /// Goes on for about `len_bytes`; true when it is done and durable.
+    fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, Failure> {
+        let went = self.go_on(store, len_bytes);
+        went.map_err(|error| Failure { error, unread: self.unread() })
+    }
+
+    fn go_on(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+        let Some(task) = &mut self.task else {
+            let change = self.move_tables();
+            store.commit(change)?;
+            self.report(store, &Outputs::default(), (0, 0));
+            return Ok(true);
+        };
+        let is_merged = task.step(store, len_bytes)?;
+        store.tally.background_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        if !is_merged {
+            // Who is slowed down waits for as much as this.
+            if store.gate() & gate::SLOWDOWN != 0 {
+                store.runtime.scheduler.notify();
+            }
+            return Ok(false);
+        }
+        let counts = task.entry_counts();
+        let Some(task) = self.task.take() else { return Ok(true) };
+        let outputs = task.finish(store)?;
+        self.report(store, &outputs, counts);
+        let kind = CommitKind::Upkeep;
+        let mut change = Change { add: outputs.files, kind, ..Change::default() };
+        change.edit.tables_added = outputs.added;
+        for slot in self.plan.tables() {
+            change.edit.tables_removed.push((self.keyspace.id, slot.meta.id));
+            change.remove.push(slot.meta.id.file_name());
+        }
+        store.commit(change)?;
+        Ok(true)
+    }
+
+    /// The input that could not be read.
+    fn unread(&self) -> Option<TableId> {
+        let (run, at) = self.task.as_ref()?.iter().failed_source()?.place();
+        run.tables.get(at).map(|slot| slot.meta.id)
+    }
+
+    /// How many entries it has merged.
+    fn entry_count(&self) -> u64 {
+        self.task.as_ref().map_or(0, |task| task.entry_counts().0)
+    }
+
+    fn move_tables(&self) -> Change {
+        let mut edit = VersionEdit::default();
+        let mut level = Vec::new();
+        let output = self.plan.output();
+        for slot in self.plan.tables() {
+            edit.tables_removed.push((self.keyspace.id, slot.meta.id));
+            edit.tables_added.push(TableAdd {
+                keyspace: self.keyspace.id,
+                level: output.level,
+                run: output.run,
+                meta: slot.meta.clone(),
+            });
+            level.push((slot.meta.id.file_name(), output.level));
+        }
+        Change { edit, level, kind: CommitKind::Upkeep, ..Change::default() }
+    }
+
+    fn report(&self, store: &Store, outputs: &Outputs, (entries, dropped): (u64, u64)) {
+        let in_len_bytes = match self.plan.work {
+            Work::Move => 0,
+            Work::Merge => self.plan.len_bytes(),
+        };
+        let line = CompactionLine {
+            start_ns: self.start_ns,
+            end_ns: store.runtime.clock.now_ns(),
+            keyspace: self.keyspace.name.clone(),
+            plan: self.plan.to_string(),
+            level: self.plan.inputs.first().map_or(0, |input| input.level),
+            output_level: self.plan.output().level,
+            input_table_count: self.plan.tables().count(),
+            output_table_count: outputs.added.len(),
+            in_len_bytes,
+            out_len_bytes: outputs.len_bytes(),
+            outputs: outputs.lines(),
+            entry_count: entries,
+            dropped_count: dropped,
+        };
+        store.tally.compactions.lock().note(line, store.options.compaction_line_count_max);
+    }
+}
+
+/// The first key of its level that a step of a manual compaction has not done.
+fn reach(plan: &Plan) -> Option<Bytes> {
+    let input = plan.inputs.first()?;
+    if input.level == plan.output().level {
+        return Some(plan.range.end());
+    }
+    KeyRange::of(input.tables.iter().map(|slot| &slot.meta)).map(|range| range.end())
+}
+
+/// The range tombstones of a table as a list.
+pub(crate) fn list_tombstones(from: &FragmentedTombstones, into: &mut Vec<RangeTombstone>) {
+    for fragment in from.fragments() {
+        for &seq in fragment.seqs {
+            let (start, end) = (fragment.start.clone(), fragment.end.clone());
+            into.push(RangeTombstone { start, end, seq });
+        }
+    }
+}
+
+/// A plan that runs on the caller: over when dropped, where who watches it panics too.
+struct Held<'a> {
+    store: &'a Store,
+    keyspace: &'a KeyspaceState,
+    plan: Option<Plan>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let Some(plan) = self.plan.take() else { return };
+        self.store.end_compaction(self.keyspace, plan);
+        if self.store.plans.lock().is_idle() {
+            self.store.compacting.rest();
+        }
+    }
+}
+
+impl Store {
+    /// The most urgent compaction of all keyspaces, marked as running.
+    fn next_compaction(&self) -> Option<(Arc<KeyspaceState>, Plan)> {
+        let mut plans = self.plans.lock();
+        if self.gate() & gate::ENDS != 0 {
+            return None;
+        }
+        let is_first = !plans.is_compacting();
+        let mut is_blocked = false;
+        let mut hindrance = None;
+        for keyspace in self.compacted_keyspaces() {
+            let room = self.room();
+            let state = plans.keyspaces.entry(keyspace.id).or_default();
+            if let Some(plan) = self.plan(&keyspace, state, room) {
+                self.begin_compaction(state, &plan, is_first);
+                self.is_blocked.store(false, Ordering::Release);
+                return Some((keyspace, plan));
+            }
+            // A memtable that waits for its flush is none of compaction's affair: the flush may
+            // only not have begun yet.
+            if state.busy.is_idle() && keyspace.is_held_up_by_compaction() {
+                // With more room, on the drive or in the catalog, there may be a plan: then it is that
+                // which is missing.
+                let is_for_room = || self.due(&keyspace, state, self.boundless_room()).is_some();
+                match state.busy.hindrance().filter(|_| !is_for_room()) {
+                    Some(why) => hindrance = Some(why.to_owned()),
+                    None => is_blocked = true,
+                }
+            }
+        }
+        let is_idle = plans.is_idle();
+        if is_idle {
+            self.compacting.rest();
+        }
+        if let Some(why) = hindrance.filter(|_| is_idle) {
+            self.refuse_writes(plans, why);
+            return None;
+        }
+        let is_blocked = is_blocked && is_idle;
+        let was_blocked = self.is_blocked.swap(is_blocked, Ordering::AcqRel);
+        drop(plans);
+        // Once, when it begins: a job that wakes itself at every look would never rest.
+        if is_blocked && !was_blocked {
+            // Where one failed for want of space, what there was before it counts.
+            if self.room_max_bytes.load(Ordering::Acquire) == u64::MAX {
+                self.note_tight();
+            }
+            self.refresh_space();
+            self.runtime.scheduler.notify();
+        }
+        None
+    }
+
+    /// The keyspaces in which compactions begin. For who holds the plans: of one that is being dropped nothing is
+    /// planned any more.
+    fn compacted_keyspaces(&self) -> impl Iterator<Item = Arc<KeyspaceState>> {
+        let all = self.all_keyspaces().into_iter();
+        all.filter(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire))
+    }
+
+    /// Marks `plan` as running; `is_first` where no other does.
+    fn begin_compaction(&self, state: &mut KeyspacePlans, plan: &Plan, is_first: bool) {
+        if is_first {
+            self.note_tight();
+        }
+        state.start(plan);
+        self.compacting.begin();
+    }
+
+    /// The compaction that is due with so much room on the drive and that may be tried.
+    fn plan(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
+        // A move needs no room on the drive, but some in the catalog: not again as long as the last
+        // one failed for want of it.
+        let plan = self.due(keyspace, state, room);
+        plan.filter(|plan| plan.work != Work::Move || self.may_try_to_write())
+    }
+
+    /// The compaction that is due with so much room on the drive.
+    fn due(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
+        // After the lock: who finished a plan installed its version before (P2).
+        let view = keyspace.view_arc();
+        policy(keyspace.options.compaction).plan(&Situation {
+            is_space_short: self.gate() & gate::LOW_SPACE != 0,
+            is_eager: self.compacting.is_eager(),
+            ..self.situation(keyspace, &view.version, state, room)
+        })
+    }
+
+    /// What a policy looks at; space is not short, and nothing is done ahead.
+    fn situation<'a>(
+        &'a self,
+        keyspace: &'a KeyspaceState,
+        version: &'a Version,
+        state: &'a KeyspacePlans,
+        room: Room,
+    ) -> Situation<'a> {
+        Situation {
+            version,
+            options: &keyspace.options,
+            busy: &state.busy,
+            cursors: &state.cursors,
+            windows: &state.windows,
+            facts: self,
+            is_space_short: false,
+            is_eager: false,
+            room,
+        }
+    }
+
+    /// Whether nothing runs in the background, and nothing is due that the drive has room for.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.plans.lock().is_idle()
+            && !(self.has_flush_due() && self.may_try_to_write())
+            && !self.has_compaction_due()
+    }
+
+    /// Whether any compaction is due that the drive has room for.
+    fn has_compaction_due(&self) -> bool {
+        let mut plans = self.plans.lock();
+        if self.gate() & gate::ENDS != 0 {
+            return false;
+        }
+        let room = self.room();
+        self.compacted_keyspaces().any(|keyspace| {
+            let state = plans.keyspaces.entry(keyspace.id).or_default();
+            self.plan(&keyspace, state, room).is_some()
+        })
+    }
+
+    /// What the compaction would write that is due, whatever the drive has room for.
+    pub(crate) fn due_compaction_cost_bytes(&self) -> Option<u64> {
+        let mut plans = self.plans.lock();
+        let room = self.boundless_room();
+        self.compacted_keyspaces().find_map(|keyspace| {
+            let state = plans.keyspaces.entry(keyspace.id).or_default();
+            let plan = self.plan(&keyspace, state, room)?;
+            Some(plan.cost_bytes(room.grain_bytes, keyspace.options.table_len_bytes))
+        })
+    }
+
+    fn boundless_room(&self) -> Room {
+        let grain_bytes = self.files.space().grain_bytes;
+        Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes }
+    }
+
+    fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
+        let mut plans = self.plans.lock();
+        plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
+        plans.ended_count += 1;
+        drop(plans);
+        drop(plan);
+        self.compacting.note_end(self.runtime.clock.now_ns());
+        self.refresh_space();
+        self.runtime.scheduler.notify();
+    }
+
+    /// Merges all of `range` down to the last level that holds any of it. Runs on the caller.
+    pub(crate) fn compact_range(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        range: &ManualRange,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), EngineError> {
+        let mut way = Way::new(watch);
+        // The last level of all too: it has nowhere to go, but it may have deletes.
+        for level in 0..crate::version::LEVEL_COUNT as u8 {
+            let mut from: Option<Bytes> = None;
+            way.enter_level(&keyspace.view().version, range, level);
+            loop {
+                self.check_poison()?;
+                self.check_open()?;
+                self.runtime.scheduler.yield_now();
+                way.waiting()?;
+                let (next, ended_count) =
+                    self.next_manual(keyspace, range, level, from.as_deref())?;
+                match next {
+                    ManualPlan::LevelDone => break,
+                    ManualPlan::Wait => self.wait_for_plans(ended_count, &mut way)?,
+                    ManualPlan::Run(plan) => {
+                        // Never back: where it was rewritten once, it is done.
+                        from = from.max(reach(&plan).filter(|_| level > 0));
+                        self.run_here(keyspace, *plan, &mut way)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next_manual(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        range: &ManualRange,
+        level: u8,
+        from: Option<&[u8]>,
+    ) -> Result<(ManualPlan, u64), EngineError> {
+        let mut plans = self.plans.lock();
+        // Under the lock: who drops the keyspace looks there for plans that run.
+        keyspace.check_exists()?;
+        let is_first = !plans.is_compacting();
+        let ended_count = plans.ended_count;
+        let state = plans.keyspaces.entry(keyspace.id).or_default();
+        let view = keyspace.view_arc();
+        let situation = self.situation(keyspace, &view.version, state, self.room());
+        let policy = policy(keyspace.options.compaction);
+        let next = policy.plan_manual(&situation, level, range, from);
+        match &next {
+            ManualPlan::Run(plan) => self.begin_compaction(state, plan, is_first),
+            // Nothing runs that it could wait for.
+            ManualPlan::Wait if state.busy.is_idle() => {
+                if let Some(why) = state.busy.hindrance() {
+                    return Err(EngineError::SetAside { reason: why.to_owned() });
+                }
+            }
+            ManualPlan::Wait | ManualPlan::LevelDone => {}
+        }
+        Ok((next, ended_count))
+    }
+
+    /// Without space the next try is a smaller one. What could not be read is read again: an error of
+    /// the drive may pass, and a compaction that only read has changed nothing. What is damaged for good
+    /// is set aside (P5).
+    fn compaction_failed(
+        &self,
+        keyspace: &KeyspaceState,
+        plan: &Plan,
+        failure: Failure,
+    ) -> EngineError {
+        self.tally.compactions.lock().note_failure(plan.to_string());
+        let Failure { error, unread } = failure;
+        if let Some(table) = unread {
+            let mut plans = self.plans.lock();
+            if plans.may_read_again(table) {
+                self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
+                return error;
+            }
+            if error.is_damage() {
+                let why = format!("{error}; {DAMAGE_ADVICE}");
+                plans.set_aside(keyspace.id, table, why.clone());
+                if plans.is_drive_failing() {
+                    let why = format!("too many tables cannot be read, at last: {why}");
+                    self.refuse_writes(plans, why);
+                }
+                return error;
+            }
+        }
+        let error = self.failed(error);
+        if !error.is_no_space() {
+            return error;
+        }
+        if plan.work == Work::Move {
+            self.note_full();
+            return error;
+        }
+        let grain_bytes = self.files.space().grain_bytes;
+        let half = plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes) / 2;
+        self.room_max_bytes.fetch_min(half, Ordering::AcqRel);
+        error
+    }
+
+    fn run_here(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        plan: Plan,
+        way: &mut Way<'_, '_>,
+    ) -> Result<(), EngineError> {
+        let held = Held { store: self, keyspace, plan: Some(plan) };
+        let plan = held.plan.as_ref().expect("it is held until then");
+        let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
+            while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
+                self.check_open()?;
+                self.runtime.scheduler.yield_now();
+                way.within(plan, run.entry_count())?;
+            }
+            way.passed(plan);
+            Ok(())
+        });
+        done.map_err(|failure| self.compaction_failed(keyspace, plan, failure))
+    }
+
+    /// Waits until more compactions of the store have ended than `ended_count`.
+    fn wait_for_plans(&self, ended_count: u64, way: &mut Way<'_, '_>) -> Result<(), EngineError> {
+        let mut stopped = Ok(());
+        let mut ready = || {
+            stopped = way.waiting();
+            let plans = self.plans.lock();
+            stopped.is_err()
+                || plans.ended_count != ended_count
+                || plans.is_idle()
+                || self.gate() & gate::POISONED != 0
+        };
+        let waited = self.runtime.scheduler.wait_until(&mut ready);
+        waited.map_err(|_| EngineError::Stalled { what: "a running compaction" })?;
+        stopped
+    }
+}
+
+impl TableFacts for Store {
+    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
+        self.files.unit_of(&table.meta.id.file_name())
+    }
+
+    fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
+        self.is_on_flash(table) || self.files.name_count(&table.meta.id.file_name()) > 1
+    }
+
+    fn is_on_flash(&self, table: &TableSlot) -> bool {
+        // Nothing else is begun on flash.
+        table.meta.is_logged && self.files.is_on_flash(&table.meta.id.file_name())
+    }
+
+    fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
+        table.properties(&self.cache)
+    }
+}
+
+/// Runs compactions until the store closes.
+#[derive(Debug)]
+pub(crate) struct CompactionJob {
+    store: Counted<Arc<Store>>,
+    current: Option<Running>,
+}
+
+impl CompactionJob {
+    pub(crate) fn new(store: Arc<Store>) -> CompactionJob {
+        CompactionJob { store: store.jobs.count(Arc::clone(&store)), current: None }
+    }
+
+    fn let_go(&mut self) {
+        if let Some(run) = self.current.take() {
+            let Running { keyspace, plan, task, .. } = run;
+            // The readers of the inputs go first, so that who is woken can reclaim their space.
+            drop(task);
+            self.store.end_compaction(&keyspace, plan);
+        }
+    }
+
+    fn advance(&mut self, budget: Budget) -> Result<Step, Failure> {
+        let store = &self.store;
+        if self.current.is_none() {
+            let Some((keyspace, plan)) = store.next_compaction() else { return Ok(Step::Wait) };
+            let started = Running::start(store, Arc::clone(&keyspace), plan.clone());
+            match started {
+                Ok(run) => self.current = Some(run),
+                Err(failure) => {
+                    let _ = store.compaction_failed(&keyspace, &plan, failure);
+                    store.end_compaction(&keyspace, plan);
+                }
+            }
+            return Ok(Step::More);
+        }
+        let Some(run) = &mut self.current else { return Ok(Step::More) };
+        if run.step(store, budget.io_bytes)? {
+            self.let_go();
+        }
+        Ok(Step::More)
+    }
+}
+
+impl Job for CompactionJob {
+    fn name(&self) -> &'static str {
+        "compact"
+    }
+
+    fn step(&mut self, budget: Budget) -> Step {
+        if self.store.is_closing.load(Ordering::Acquire) {
+            self.let_go();
+            return Step::Done;
+        }
+        match self.advance(budget) {
+            Ok(step) => step,
+            Err(failure) => {
+                let store = Arc::clone(&self.store);
+                if let Some(run) = &self.current {
+                    let _ = store.compaction_failed(&run.keyspace, &run.plan, failure);
+                }
+                self.let_go();
+                Step::Wait
+            }
+        }
+    }
+}
+
+impl Drop for CompactionJob {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+#[cfg(test)]
+mod tests;

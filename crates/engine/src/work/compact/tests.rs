@@ -1,0 +1,225 @@
+//! Plans that no policy of today makes, carried out on a real store.
+
+use super::*;
+use crate::compaction::plan::{Input, Reason};
+use crate::options::{KeyspaceOptions, Options};
+use crate::version::RunId;
+use crate::{Db, watch};
+use imbrex_clockwork::{Order, Runtime, VirtualWorld};
+use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
+use imbrex_disk_sim::SimDisk;
+use imbrex_files::tiers::{FlashOptions, TieredFiles};
+use imbrex_files::{FileLayer, Files, FormatOptions, PlacementKind};
+
+struct Stage {
+    files: Arc<dyn Files>,
+    runtime: Runtime,
+    _world: Arc<VirtualWorld>,
+}
+
+fn options() -> Options {
+    let keyspace =
+        KeyspaceOptions { table_len_bytes: 4096, block_len_bytes: 512, ..Default::default() };
+    Options {
+        memtable_len_bytes: 256 << 10,
+        background_work: false,
+        keyspace,
+        ..Options::default()
+    }
+}
+
+fn drive() -> Arc<dyn Disk> {
+    let spec = GeometrySpec { len: Blocks::new(4096), rule: Rule::Anywhere };
+    Arc::new(SimDisk::builder(Geometry::new(spec).unwrap()).memory().unwrap())
+}
+
+fn format() -> FormatOptions {
+    FormatOptions::new(PlacementKind::by_name("first-fit").unwrap())
+}
+
+fn stage() -> Stage {
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let layer = FileLayer::format(drive(), &format(), &runtime).unwrap();
+    Stage { files: Arc::new(layer), runtime, _world: world }
+}
+
+/// A store with two runs in level 0: all keys with the value "old", then every third anew.
+fn two_runs(stage: &Stage) -> Db {
+    let db = Db::open(Arc::clone(&stage.files), stage.runtime.clone(), options()).unwrap();
+    let ks = db.default_keyspace();
+    for n in 0..900 {
+        ks.put(format!("{n:04}"), "old, and so long that there are several tables").unwrap();
+    }
+    db.flush().unwrap();
+    for n in (0..900).step_by(3) {
+        ks.put(format!("{n:04}"), "new").unwrap();
+    }
+    ks.delete("0001").unwrap();
+    ks.delete_range("0100".."0102").unwrap();
+    db.flush().unwrap();
+    db
+}
+
+/// The tables of run `at` of level 0 to a run of level 1, together; the run's age is theirs.
+fn plan_of_run(keyspace: &KeyspaceState, at: usize) -> Plan {
+    let version = Arc::clone(&keyspace.view().version);
+    let run = &version.levels[0].runs[at];
+    let output = Output {
+        level: 1,
+        run: run.id,
+        is_bottom: false,
+        grandparents: Vec::new(),
+        staying: Vec::new(),
+    };
+    Plan {
+        reason: Reason::Manual,
+        work: Work::Merge,
+        inputs: vec![Input { level: 0, tables: run.tables.clone() }],
+        outputs: vec![output],
+        routes: None,
+        range: KeyRange::of(run.tables.iter().map(|table| &table.meta)).unwrap(),
+        outputs_together: true,
+        windows: None,
+    }
+}
+
+fn carry_out(db: &Db, keyspace: &Arc<KeyspaceState>, plan: Plan) {
+    let store = db.store();
+    store.plans.lock().keyspaces.entry(keyspace.id).or_default().start(&plan);
+    store.run_here(keyspace, plan, &mut Way::new(&mut watch::unwatched)).unwrap();
+}
+
+fn assert_newest(db: &Db) {
+    let ks = db.default_keyspace();
+    let want = |n: u32| match n {
+        1 | 100 | 101 => None,
+        n if n.is_multiple_of(3) => Some("new"),
+        _ => Some("old"),
+    };
+    for n in 0..900 {
+        let got = ks.get(format!("{n:04}")).unwrap();
+        assert_eq!(got.as_ref().map(|value| &value[..3]), want(n).map(str::as_bytes), "{n}");
+    }
+    let entries: Vec<_> = ks.range::<&[u8]>(..).unwrap().rev().map(Result::unwrap).collect();
+    let wanted = (0..900).rev().filter_map(|n| Some((format!("{n:04}"), want(n)?)));
+    assert!(
+        entries
+            .iter()
+            .map(|(k, v)| (&k[..], &v[..3]))
+            .eq(wanted.collect::<Vec<_>>().iter().map(|(k, v)| (k.as_bytes(), v.as_bytes())))
+    );
+}
+
+/// Level 1 may have several runs that overlap: their ids are their ages.
+#[test]
+fn runs_of_level_1_are_read_newest_first() {
+    let stage = stage();
+    let db = two_runs(&stage);
+    let keyspace = db.store().all_keyspaces().remove(0);
+    // The older first: a run of level 1 must not be newer than what is left above it (V2).
+    for at in [1, 0] {
+        let plan = plan_of_run(&keyspace, at);
+        carry_out(&db, &keyspace, plan);
+        assert_newest(&db);
+    }
+    let runs = |db: &Db| -> Vec<RunId> {
+        let keyspace = db.store().all_keyspaces().remove(0);
+        let version = Arc::clone(&keyspace.view().version);
+        version.levels[1].runs.iter().map(|run| run.id).collect()
+    };
+    assert_eq!(runs(&db).len(), 2);
+    assert!(db.check().unwrap().is_sound());
+    let before = runs(&db);
+    db.close().unwrap();
+    let db = Db::open(Arc::clone(&stage.files), stage.runtime.clone(), options()).unwrap();
+    assert_eq!(runs(&db), before);
+    assert_newest(&db);
+}
+
+/// Tables that are persisted together lie side by side, and each knows how many they are.
+#[test]
+fn a_group_lies_together_and_is_counted() {
+    let stage = stage();
+    let db = two_runs(&stage);
+    let keyspace = db.store().all_keyspaces().remove(0);
+    let plan = plan_of_run(&keyspace, 1);
+    carry_out(&db, &keyspace, plan);
+    let version = Arc::clone(&keyspace.view().version);
+    let tables: Vec<_> = version.levels[1].tables().collect();
+    assert!(tables.len() > 4, "{} tables", tables.len());
+    assert!(tables.iter().all(|t| t.meta.group_table_count as usize == tables.len()));
+    assert!(tables.iter().all(|t| t.meta.group == tables[0].meta.group));
+    let extents: Vec<_> = tables.iter().flat_map(|t| t.file().unwrap().extents()).collect();
+    assert!(extents.windows(2).all(|pair| pair[0].end() == pair[1].start), "{extents:?}");
+}
+
+/// The check finds what no reader may meet: an older write above a newer one.
+#[test]
+fn the_check_finds_runs_in_the_wrong_order() {
+    let stage = stage();
+    let db = two_runs(&stage);
+    let keyspace = db.store().all_keyspaces().remove(0);
+    // The newer run goes down and leaves the older one above it: no policy may do that.
+    let plan = plan_of_run(&keyspace, 0);
+    carry_out(&db, &keyspace, plan);
+    let report = db.check().unwrap();
+    assert!(report.to_string().contains("V2: write"), "{report}");
+}
+
+/// Merging bands that lie on flash counted as bringing zones of the main drive back, which it does not.
+#[test]
+fn what_lies_on_flash_gives_no_zone_back() {
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let flash = FlashOptions::default();
+    let files = TieredFiles::format(drive(), drive(), &format(), &flash, &runtime).unwrap();
+    let options = Options { logs_are_tables: true, offloads: true, ..options() };
+    let db = Db::open(Arc::new(files), runtime, options).unwrap();
+    let store = db.store();
+    let put = |key: &str| {
+        db.default_keyspace().put(key, "value").unwrap();
+        db.flush().unwrap();
+    };
+    put("on the disk");
+    store.compacting.begin();
+    put("on flash");
+    let version = Arc::clone(&store.all_keyspaces()[0].view().version);
+    let facts = || -> Vec<(&[u8], bool, bool)> {
+        let tables = version.levels[0].tables();
+        let facts = tables
+            .map(|t| (&t.meta.smallest[..], store.is_on_flash(t), store.gives_no_zone_back(t)));
+        facts.collect()
+    };
+    assert_eq!(facts(), [(&b"on flash"[..], true, true), (&b"on the disk"[..], false, false)]);
+    db.checkpoint("kept").unwrap();
+    assert!(facts().iter().all(|&(_, _, gives_none)| gives_none));
+}
+
+/// Where a move found no room in the catalog, and a table far away was set aside, writes were refused for good
+/// as if that table were in the way.
+#[test]
+fn what_lacks_room_is_not_hindered_by_damage() {
+    let stage = stage();
+    let keyspace = KeyspaceOptions {
+        l0_compact_run_count: 1,
+        l0_slowdown_run_count: 1,
+        l0_stop_run_count: 2,
+        ..options().keyspace
+    };
+    let options = Options { keyspace, ..options() };
+    let db = Db::open(Arc::clone(&stage.files), stage.runtime.clone(), options).unwrap();
+    db.default_keyspace().put("key", "value").unwrap();
+    db.flush().unwrap();
+    let store = db.store();
+    let keyspace = store.all_keyspaces().swap_remove(0);
+    store.plans.lock().set_aside(keyspace.id, TableId(u64::MAX), "damaged".to_owned());
+    store.note_full();
+    assert!(store.next_compaction().is_none());
+    assert!(store.is_blocked.load(Ordering::Acquire));
+    assert_eq!(store.gate() & gate::REFUSED, 0);
+
+    // With room it goes on.
+    store.full_at.lock().take();
+    let (_, plan) = store.next_compaction().unwrap();
+    assert_eq!(plan.work, Work::Move);
+    store.end_compaction(&keyspace, plan);
+}

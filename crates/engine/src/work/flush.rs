@@ -1,0 +1,393 @@
+//! Flushing: a frozen memtable becomes tables of level 0, and its logs go.
+//!
+//! One memtable at a time, the oldest of its keyspace first: a run in level 0 is newer than those
+//! flushed before it (V2).
+//!
+//! Keyspaces fill at different speeds, so at most moments the tables hold the newest writes of one and
+//! not yet older ones of another. What is kept or copied without its logs needs a moment at which
+//! they do not:
+//!
+//! ```text
+//!   logs        | 7 | 8 | 9 |          the cut is before log 9
+//!   keyspace A   ====   ====~~~        ~~~ begins at log 9: not flushed while the cut stands
+//!   keyspace B     =========~~~        === flushed: then the tables hold all before log 9 and no more
+//! ```
+//!
+//! Invariants
+//!   U1  While a [`Cut`] stands, the tables hold every write to the logs before it and none of a later
+//!       one, and the durable state counts the writes so.
+//!   U2  No keyspace is made and no drop of one begins while a cut stands: what was written after the cut
+//!       may be why.
+
+use crate::EngineError;
+use crate::compaction::busy::Plans;
+use crate::compaction::merge::output::{OutputSpec, Source};
+use crate::compaction::merge::task::{MergeSpec, MergeTask};
+use crate::memtable::MemtableIter;
+use crate::range_del::FragmentedTombstones;
+use crate::store::commit::Change;
+use crate::store::job_count::Counted;
+use crate::store::keyspace::KeyspaceState;
+use crate::store::view::MemSlot;
+use crate::store::writer::Writer;
+use crate::store::{Store, gate};
+use crate::version::RunId;
+use crate::version::edit::LogId;
+use imbrex_clockwork::{Budget, Job, Step};
+use imbrex_files::{CommitKind, GroupId};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A flush that runs.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    keyspace: Arc<KeyspaceState>,
+    slot: Arc<MemSlot>,
+    task: Option<MergeTask<MemtableIter>>,
+    /// The task ends the log as a table.
+    is_banded: bool,
+    start_ns: u64,
+}
+
+/// The merge that writes a memtable to level 0.
+pub(crate) fn flush_task(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    slot: &MemSlot,
+    source: Source,
+) -> MergeTask<MemtableIter> {
+    let group = store.new_id();
+    let spec = OutputSpec {
+        keyspace: keyspace.id,
+        level: 0,
+        run: RunId(group),
+        group: GroupId(group),
+        options: keyspace.options.clone(),
+        is_bottom: false,
+        grandparents: Vec::new(),
+        staying: Vec::new(),
+        tombstones: FragmentedTombstones::default(),
+        is_together: false,
+        source,
+        band: slot.band().filter(|_| source == Source::Memory).cloned(),
+    };
+    let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
+    let snapshots = store.snapshots.list();
+    let merge = MergeSpec { snapshots, tombstones, outputs: vec![spec], router: None };
+    MergeTask::new(slot.mem.iter(), merge)
+}
+
+impl Flush {
+    fn new(store: &Store, keyspace: Arc<KeyspaceState>, slot: Arc<MemSlot>) -> Flush {
+        let is_banded = slot.band().is_some();
+        let task = Some(flush_task(store, &keyspace, &slot, Source::Memory));
+        Flush { keyspace, slot, task, is_banded, start_ns: store.runtime.clock.now_ns() }
+    }
+
+    /// Goes on for about `len_bytes`; true when it is done and durable. A flush that failed lets go of
+    /// what it wrote.
+    fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+        let stepped = self.advance(store, len_bytes);
+        let Err(error) = &stepped else { return stepped };
+        self.task = None;
+        if self.is_banded && error.is_no_space() {
+            // From memory now (B3).
+            self.slot.band().into_iter().for_each(|band| band.spoil());
+            *self = Flush {
+                start_ns: self.start_ns,
+                ..Flush::new(store, Arc::clone(&self.keyspace), Arc::clone(&self.slot))
+            };
+            return Ok(false);
+        }
+        stepped
+    }
+
+    fn advance(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+        let Some(task) = &mut self.task else { return Ok(true) };
+        if !task.step(store, len_bytes)? {
+            return Ok(false);
+        }
+        let Some(task) = self.task.take() else { return Ok(true) };
+        let outputs = task.finish(store)?;
+        let out_len_bytes = outputs.len_bytes();
+        let kind = CommitKind::Upkeep;
+        let mut change =
+            Change { add: outputs.files, bands: outputs.bands, kind, ..Change::default() };
+        change.edit.tables_added = outputs.added;
+        let floor: LogId = self.slot.end_log();
+        change.edit.log_floors.push((self.keyspace.id, floor));
+        change.flushed.push((self.keyspace.id, Arc::clone(&self.slot)));
+        store.commit(change)?;
+        let took_ns = store.runtime.clock.now_ns().saturating_sub(self.start_ns);
+        store.tally.flush_ns.fetch_add(took_ns, Ordering::Relaxed);
+        store.tally.flush_count.fetch_add(1, Ordering::Relaxed);
+        store.tally.flush_out_bytes.fetch_add(out_len_bytes, Ordering::Relaxed);
+        Ok(true)
+    }
+}
+
+impl Store {
+    /// The next memtable to flush, marked as being flushed; `at_all_costs` also when the last try
+    /// failed for want of space and nothing has changed.
+    fn next_flush(&self, at_all_costs: bool) -> Option<Flush> {
+        let mut plans = self.plans.lock();
+        let is_poisoned = self.gate() & gate::POISONED != 0;
+        if is_poisoned || !(at_all_costs || self.may_try_to_write()) {
+            return None;
+        }
+        let (keyspace, slot) = self.flush_candidate(&plans)?;
+        // Under the lock under which the keyspace was found not to be dropped: who drops it looks there.
+        plans.flushing = Some(keyspace.id);
+        drop(plans);
+        Some(Flush::new(self, keyspace, slot))
+    }
+
+    /// The memtable that may be flushed now: of those before every cut the one with the oldest log,
+    /// which can be removed then.
+    fn flush_candidate(&self, plans: &Plans) -> Option<(Arc<KeyspaceState>, Arc<MemSlot>)> {
+        if plans.flushing.is_some() {
+            return None;
+        }
+        let cut = plans.cuts.iter().min();
+        let mut keyspaces = self.all_keyspaces();
+        keyspaces.retain(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire));
+        let waiting = keyspaces.into_iter().filter_map(|keyspace| {
+            let slot = keyspace.view().immutables.last().cloned()?;
+            let first_log = slot.first_log()?;
+            cut.is_none_or(|cut| first_log < *cut).then_some((first_log, keyspace, slot))
+        });
+        let oldest = waiting.min_by_key(|(log, keyspace, _)| (*log, keyspace.id));
+        oldest.map(|(_, keyspace, slot)| (keyspace, slot))
+    }
+
+    fn flush_failed(&self, error: EngineError) -> EngineError {
+        let error = self.failed(error);
+        if error.is_no_space() {
+            self.note_full();
+        }
+        error
+    }
+
+    fn end_flush(&self) {
+        self.plans.lock().flushing = None;
+        self.refresh_space();
+        self.runtime.scheduler.notify();
+    }
+
+    /// Whether a memtable waits for its flush.
+    pub(crate) fn has_flush_due(&self) -> bool {
+        self.all_keyspaces().iter().any(|keyspace| !keyspace.view().immutables.is_empty())
+    }
+
+    /// Whether a memtable waits for its flush that nobody tries: the last one failed for want of space,
+    /// there is not more of it, and nothing runs or is due that could make some.
+    pub(crate) fn is_flush_stuck(&self) -> bool {
+        self.has_flush_due() && !self.may_try_to_write() && self.is_at_rest()
+    }
+
+    /// Flushes a memtable on the caller where the background does not try (R2).
+    ///
+    /// # Errors
+    /// [`EngineError::Files`]: it still finds no place.
+    pub(crate) fn flush_stuck(&self) -> Result<(), EngineError> {
+        self.flush_here(&|| !self.is_flush_stuck())
+    }
+
+    /// Flushes everything that was written so far.
+    pub(crate) fn flush_all(&self) -> Result<(), EngineError> {
+        let (_, frozen) = self.freeze_all()?;
+        self.flush_frozen(&frozen)
+    }
+
+    /// Flushes everything that was written so far, and nothing later while the cut stands (U1).
+    ///
+    /// Writers that fill a memtable meanwhile may have to wait: the cut is for looking at the state or
+    /// committing a name for it, and not for long.
+    pub(crate) fn flush_to_cut(&self) -> Result<Cut<'_>, EngineError> {
+        let (writer, frozen) = self.freeze_all()?;
+        let cut = Cut::before(self, writer.log());
+        drop(writer);
+        self.flush_frozen(&frozen)?;
+        Ok(cut)
+    }
+
+    /// Holds the writer when no cut stands, and so keeps others from being made (U2).
+    pub(crate) fn writer_without_cut(&self) -> Result<MutexGuard<'_, Writer>, EngineError> {
+        let has_cut = || !self.plans.lock().cuts.is_empty();
+        let ends = gate::POISONED | gate::CLOSED;
+        loop {
+            let mut ready = || !has_cut() || self.gate() & ends != 0;
+            let waited = self.runtime.scheduler.wait_until(&mut ready);
+            waited.map_err(|_| EngineError::Stalled { what: "a checkpoint or backup" })?;
+            let writer = self.writer.lock();
+            self.check_going()?;
+            if !has_cut() {
+                return Ok(writer);
+            }
+        }
+    }
+
+    /// Freezes all memtables that are not empty; returns with the writer held and what is to be flushed.
+    fn freeze_all(&self) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), EngineError> {
+        self.runtime.scheduler.yield_now();
+        self.check_poison()?;
+        // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
+        while self.has_flush_due() && self.is_noted_full() {
+            self.check_open()?;
+            self.flush_here(&|| !self.has_flush_due())?;
+        }
+        let mut writer = self.writer.lock();
+        self.check_going()?;
+        let all = self.all_keyspaces();
+        if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
+            self.rotate(&mut writer, &|_| true, 0)?;
+        }
+        let frozen = |keyspace: Arc<KeyspaceState>| {
+            let slots = keyspace.view().immutables.clone();
+            slots.into_iter().map(move |slot| (Arc::clone(&keyspace), slot))
+        };
+        Ok((writer, all.into_iter().flat_map(frozen).collect()))
+    }
+
+    /// Returns when all of `frozen` are in tables, or gone with their keyspaces.
+    fn flush_frozen(&self, frozen: &[Frozen]) -> Result<(), EngineError> {
+        let is_done = || {
+            frozen.iter().all(|(keyspace, slot)| {
+                !keyspace.view().immutables.iter().any(|other| Arc::ptr_eq(slot, other))
+            })
+        };
+        let ends = gate::POISONED | gate::CLOSED;
+        while !is_done() {
+            self.check_poison()?;
+            self.check_open()?;
+            if self.options.background_work {
+                // There may be space again of which nobody told who flushes in the background.
+                let mut ready = || is_done() || self.gate() & ends != 0 || self.is_noted_full();
+                let waited = self.runtime.scheduler.wait_until(&mut ready);
+                waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
+                if !is_done() && self.is_noted_full() {
+                    self.flush_here(&is_done)?;
+                }
+            } else {
+                self.flush_here(&is_done)?;
+            }
+        }
+        self.check_poison()
+    }
+
+    /// Flushes one memtable on the caller. Where a job is at one, or a cut holds all back, waits until
+    /// one can be flushed or `is_over`.
+    fn flush_here(&self, is_over: &dyn Fn() -> bool) -> Result<(), EngineError> {
+        self.check_poison()?;
+        let Some(mut flush) = self.next_flush(true) else {
+            let ends = gate::POISONED | gate::CLOSED;
+            let has_candidate = || self.flush_candidate(&self.plans.lock()).is_some();
+            let mut ready = || is_over() || self.gate() & ends != 0 || has_candidate();
+            let waited = self.runtime.scheduler.wait_until(&mut ready);
+            return waited.map_err(|_| EngineError::Stalled { what: "a flush" });
+        };
+        let _turn = FlushTurn { store: self };
+        loop {
+            match flush.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes) {
+                Ok(false) => {}
+                Ok(true) => return Ok(()),
+                Err(error) => return Err(self.flush_failed(error)),
+            }
+        }
+    }
+}
+
+/// A flush on the caller: over when dropped, by a bug too.
+struct FlushTurn<'a> {
+    store: &'a Store,
+}
+
+impl Drop for FlushTurn<'_> {
+    fn drop(&mut self) {
+        self.store.end_flush();
+    }
+}
+
+/// A memtable that waits for its flush, and whose it is.
+type Frozen = (Arc<KeyspaceState>, Arc<MemSlot>);
+
+/// A moment in the order of writes that the tables are held at (U1).
+#[derive(Debug)]
+#[must_use = "the cut stands as long as this lives"]
+pub(crate) struct Cut<'a> {
+    store: &'a Store,
+    log: LogId,
+}
+
+impl Cut<'_> {
+    /// The caller holds the writer: no write goes to an older log from here on.
+    fn before(store: &Store, log: LogId) -> Cut<'_> {
+        store.plans.lock().cuts.push(log);
+        Cut { store, log }
+    }
+}
+
+impl Drop for Cut<'_> {
+    fn drop(&mut self) {
+        let mut plans = self.store.plans.lock();
+        let at = plans.cuts.iter().position(|log| *log == self.log);
+        plans.cuts.swap_remove(at.expect("a cut is in the list as long as it lives"));
+        drop(plans);
+        self.store.runtime.scheduler.notify();
+    }
+}
+
+/// Flushes memtables until the store closes.
+#[derive(Debug)]
+pub(crate) struct FlushJob {
+    store: Counted<Arc<Store>>,
+    current: Option<Flush>,
+}
+
+impl FlushJob {
+    pub(crate) fn new(store: Arc<Store>) -> FlushJob {
+        FlushJob { store: store.jobs.count(Arc::clone(&store)), current: None }
+    }
+
+    fn let_go(&mut self) {
+        if self.current.take().is_some() {
+            self.store.end_flush();
+        }
+    }
+}
+
+impl Job for FlushJob {
+    fn name(&self) -> &'static str {
+        "flush"
+    }
+
+    fn step(&mut self, budget: Budget) -> Step {
+        if self.store.is_closing.load(Ordering::Acquire) {
+            self.let_go();
+            return Step::Done;
+        }
+        if self.current.is_none() {
+            self.current = self.store.next_flush(false);
+        }
+        let Some(flush) = &mut self.current else { return Step::Wait };
+        match flush.step(&self.store, budget.io_bytes) {
+            Ok(false) => Step::More,
+            Ok(true) => {
+                self.let_go();
+                Step::More
+            }
+            Err(error) => {
+                let _ = self.store.flush_failed(error);
+                self.let_go();
+                Step::Wait
+            }
+        }
+    }
+}
+
+impl Drop for FlushJob {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}

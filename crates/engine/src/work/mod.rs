@@ -1,0 +1,7 @@
+//! Work on a store: writes, flushes and compactions.
+
+pub(crate) mod compact;
+pub(crate) mod flush;
+pub(crate) mod idle;
+mod way;
+pub(crate) mod write;
