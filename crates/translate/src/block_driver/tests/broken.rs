@@ -1,18 +1,19 @@
-//! Zones that end in a block that cannot be read: it was being written when the power went, or it was flushed and
-//! rotted. In the one case what it replaced is where it was, in the other its zone may be another's.
+//! Zones that end in an unreadable block: it was being written when the power went, or it was
+//! flushed and rotted. In the first case the content that it replaced is still there; in the
+//! second, the zone of that content may have been begun anew.
 
 use super::*;
 use imbrex_disk::ZoneState;
 use pool::Use;
 
-/// As many blocks as fill a data zone, from here on.
+/// From here on, enough blocks to fill a data zone.
 const AT: u64 = 1000;
 const LEN: u64 = 173;
 const OLD: u8 = 1;
 const NEW: u8 = 2;
 
-/// How much is written over the old content and told of by the journal, how much more behind that, and what it costs
-/// if the last block that was written to the zone cannot be read then.
+/// How much is written over the old content and recorded in the journal, how much more follows it,
+/// and how many blocks are lost if the last block written to the zone cannot be read.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     told_len: u64,
@@ -25,7 +26,7 @@ const SHAPES: [Shape; 3] = [
     Shape { told_len: 60, len: 40, lost_count: 1 },
     // The summary of the zone's first stretch.
     Shape { told_len: 0, len: 127, lost_count: 127 },
-    // The last one of a zone that is full: the checksums of what came first are in the journal.
+    // The last summary of a full zone: the checksums of its first blocks are in the journal.
     Shape { told_len: 150, len: 23, lost_count: 23 },
 ];
 
@@ -39,8 +40,8 @@ fn write(
     driver.write(Lba::new(at), &vec![fill; Blocks::new(len).bytes() as usize], persist)
 }
 
-/// A zone of which a checkpoint tells is full of old content; all of that is written anew in another zone, or trimmed. Not
-/// all of it is flushed.
+/// A zone that a checkpoint describes is full of old content. All of that is written again in
+/// another zone, or trimmed. Not all of it is flushed.
 fn rewritten(
     drive: &Arc<SimDisk>,
     options: &DriverOptions,
@@ -72,9 +73,9 @@ fn options_here() -> DriverOptions {
     DriverOptions { bypass_len: Blocks::new(20), ..options(400) }
 }
 
-/// The old zone is begun anew behind the flush that says that it is empty, and then the last block that was written of
-/// the other one rots. The record that emptied the old zone did not count then: the map led to a blank zone, and what
-/// was written there next was refused.
+/// The old zone is begun anew after the flush that says that it is empty, and then the last block
+/// written to the other zone rots. The record that emptied the old zone did not count then: the map
+/// led to a blank zone, and the next write there was refused.
 #[test]
 fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
     for shape in SHAPES {
@@ -91,7 +92,7 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
             let slot = *driver.state().zones.pool.get(new).unwrap();
             drop(driver);
             if is_written {
-                // What came next, and no record of it is left.
+                // The next data, without a record of it.
                 let start = drive.zone(old).unwrap().start;
                 drive.write(start, &[9; 5 * BLOCK_LEN_BYTES], Persist::Through).unwrap();
             }
@@ -119,7 +120,7 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
                         Err(error) => panic!("{told}: block {at}: {error}"),
                     }
                 }
-                // A summary that can be read and is none is all that tells of its stretch.
+                // A readable block that is no summary is the only evidence about its stretch.
                 let is_full_stretch = is_readable && slot.is_full();
                 let expected = if is_full_stretch { 46 } else { shape.lost_count };
                 assert_eq!(lost_count, expected, "{told}");
@@ -137,9 +138,11 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
     }
 }
 
-/// The power goes in the flush that says that the old zone is empty, and breaks what was being written: what the journal
-/// had been told of is there, and else all of the old content. What fills a zone is flushed before the journal tells of
-/// it (B3): at its end the same is damage. So it is if the journal goes on behind a flush: then it rotted.
+/// The power goes in the flush that says that the old zone is empty, and breaks the block that was
+/// being written. Blocks that the journal recorded are there, or else all of the old content. Data
+/// that fills a zone is flushed before the journal records it (B3), so at the end of a full zone
+/// the same is damage. It is damage too if the journal continues after a flush: then the block
+/// rotted.
 #[test]
 fn what_a_power_cut_broke_is_what_it_was_before_and_what_rotted_is_an_error() {
     for (shape, is_flushed) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)])

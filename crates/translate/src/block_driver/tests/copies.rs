@@ -1,9 +1,9 @@
-//! Second copies: no one block of what opening reads is needed (K7 of the driver).
+//! Second copies: opening needs no single block (K7 of the driver).
 
 use super::*;
 
-/// A drive as a power cut left it: some writes, and a checkpoint of which `event_count` requests reached the drive.
-/// What was written is durable: block n holds n.
+/// A drive after a power cut: some writes, and a checkpoint of which `event_count` requests reached
+/// the drive. All writes are durable: block n holds n.
 struct Scene {
     drive: Arc<SimDisk>,
     options: DriverOptions,
@@ -15,8 +15,8 @@ struct Scene {
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     conventional_zone_count: u32,
-    /// Zones of superblocks that are nearly full: of two the last checkpoint's superblock begins one anew, and a
-    /// recovery after that the other.
+    /// How many zones of superblocks are nearly full. With two, the last checkpoint's superblock
+    /// begins one zone anew, and a later recovery the other.
     full_zone_count: usize,
 }
 
@@ -28,7 +28,7 @@ const KINDS: [Kind; 5] = [
     Kind { conventional_zone_count: 2, full_zone_count: 2 },
 ];
 
-/// Blocks that a scene writes.
+/// How many blocks a scene writes.
 const LEN: u64 = 60;
 
 impl Scene {
@@ -64,7 +64,7 @@ impl Scene {
         Scene { drive, options, was_cut, metadata }
     }
 
-    /// The blocks of its metadata that are written.
+    /// The written blocks of its metadata.
     fn written(&self) -> Vec<Lba> {
         let mut block = [0; BLOCK_LEN_BYTES];
         let all = self.metadata.iter().flat_map(|range| range.start.get()..range.end().get());
@@ -85,8 +85,9 @@ impl Scene {
     }
 }
 
-/// The blocks that cannot be read; the others are right, but for what lay at the end of all that was written to the
-/// journal: if that cannot be read, it may have been on its way when the power went, and there is what was there before.
+/// Counts the blocks that cannot be read; all others are right. The block at the very end of the
+/// journal is an exception: if it cannot be read, it may have been in transit when the power went,
+/// and its previous content counts.
 fn unreadable(driver: &BlockDriver) -> usize {
     let mut buf = [0; BLOCK_LEN_BYTES];
     let is_lost = |&at: &u64| match driver.read(Lba::new(at), &mut buf) {
@@ -135,8 +136,8 @@ fn one_damaged_block_and_a_power_cut_cost_one_block() {
     assert!(used_count > 50, "{used_count} second copies");
 }
 
-/// The power goes in that checkpoint and again while the device is opened, at each moment, and then the last superblock
-/// of either zone is damaged: what is left tells of what is still there.
+/// The power goes at each moment of that checkpoint and again during the opening. Then the last
+/// superblock of either zone is damaged: the remaining one names structures that still exist.
 #[test]
 fn a_damaged_superblock_and_two_power_cuts_cost_nothing() {
     for kind in KINDS {
@@ -161,7 +162,8 @@ fn a_damaged_superblock_and_two_power_cuts_cost_nothing() {
     }
 }
 
-/// Where the copies of the checkpoint lie, of the newest superblock, and of the first header of the journal.
+/// The places of both copies of the checkpoint, of the newest superblock, and of the first header
+/// of the journal.
 fn pairs(driver: &BlockDriver) -> [(&'static str, Lba, Lba); 3] {
     let state = driver.state();
     let start = |zone: ZoneId| state.disk.geometry().zone_range(zone).unwrap().start;
@@ -184,7 +186,7 @@ fn either_copy_is_enough_and_neither_is_an_error() {
         for damaged in [vec![0], vec![1], vec![0, 1]] {
             let (drive, options, driver) = written(false);
             if index == 0 {
-                // Without one before it nobody knows that there was any.
+                // Without an earlier one, nothing shows that there was any.
                 driver.checkpoint().unwrap();
             }
             let (structure, first, second) = pairs(&driver)[index];
@@ -200,20 +202,21 @@ fn either_copy_is_enough_and_neither_is_an_error() {
             }
             let driver = opened.unwrap_or_else(|error| panic!("{structure} {damaged:?}: {error}"));
             assert_eq!(super::unreadable(&driver), []);
-            // The second copies of checkpoint and header are not looked at while the first are whole.
+            // Opening does not read the second copies of checkpoint and header while the first ones
+            // are whole.
             let is_seen = damaged == [0] || structure == "superblock";
             assert_eq!(driver.driver_counters().second_copies, u64::from(is_seen), "{structure}");
         }
     }
 }
 
-/// Two damaged blocks of a checkpoint, one in each copy, are no two of the same.
+/// Two damaged blocks of a checkpoint, one in each copy, are not the same block.
 #[test]
 fn copies_of_a_checkpoint_mend_each_other() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 2)).memory().unwrap());
     let options = options(400);
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-    // Single blocks far apart are long in the map.
+    // Single blocks far apart take much room in the map.
     let count = driver.geometry().len().get() / 2;
     for at in (0..count).rev().map(|at| 2 * at) {
         driver.write(Lba::new(at), &[at as u8; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -247,7 +250,7 @@ fn a_checkpoint_outlives_its_zone() {
     }
 }
 
-/// One copy of the newest superblock is enough, however often the zones began anew.
+/// One copy of the newest superblock is enough, however often the zones have begun anew.
 #[test]
 fn a_rotten_superblock_has_a_twin() {
     for conventional in [0, 2] {
@@ -272,8 +275,9 @@ fn a_rotten_superblock_has_a_twin() {
     }
 }
 
-/// A power cut left one block of the entry that should have begun a zone of the journal; the zone was finished, and
-/// the block rots. It costs nothing where the journal ends inside another zone for certain.
+/// A power cut left one block of the entry that should have begun a journal zone; the zone was
+/// finished, and the block rots. It costs nothing if the journal certainly ends inside another
+/// zone.
 #[test]
 fn what_rots_in_a_torn_entry_is_missed_by_nobody() {
     let (drive, options, driver) = written(false);

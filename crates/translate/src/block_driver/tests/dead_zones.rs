@@ -1,26 +1,27 @@
-//! Zones in which nothing is valid, written in part when the device is opened: no checksum of that life counts in the
-//! next one.
+//! Zones without valid data that are written in part when the device is opened: no checksum of that
+//! life counts in the next one.
 //!
-//! A checksum that is known says that a block is there. The next life's are in no journal once they are in a summary,
-//! and that may not be on the platter when the record that names its blocks is.
+//! Recovery takes a block whose checksum is known for one that exists. Checksums of the next life
+//! are in no journal once they are in a summary, and that summary may not be on the platter when
+//! the record of its blocks is.
 
 use super::*;
 use journaled_sums::JournaledSums;
 use pool::Use;
 
-/// Flushed, and so in the journal, before they are written to a zone.
+/// Flushed, and therefore in the journal, before they are written to a zone.
 const KEPT: std::ops::Range<u64> = 1000..1010;
-/// What is written behind them, without a flush: with them more than a stretch.
+/// How much is written after them without a flush: together more than a stretch.
 const BEHIND: u64 = 120;
 
-/// How a zone comes to be written in part with nothing valid in it.
+/// How a zone becomes partly written without valid data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Death {
-    /// The host trims what is there.
+    /// The host trims its data.
     Trimmed,
     /// The same, and an earlier version has put its checksums into the checkpoint.
     TrimmedEarlier,
-    /// A power cut leaves less of it than the only record of it says.
+    /// A power cut leaves less of it than its only record says.
     Torn,
 }
 
@@ -44,8 +45,8 @@ fn check(driver: &BlockDriver, told: &str) {
     invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
 }
 
-/// Whether power cuts left what the scene is about: a dead zone, and of its next life a part of the first stretch, all
-/// of which the journal tells of.
+/// Whether power cuts left the situation under test: a dead zone, and of its next life a part of
+/// the first stretch, which the journal describes completely.
 fn lives_again(death: Death, seed: u64) -> bool {
     let told = format!("{death:?}, seed {seed}");
     let drive = SimDisk::builder(zoned(60, 200, 0)).write_cache(Blocks::new(10_000)).memory();
@@ -56,7 +57,7 @@ fn lives_again(death: Death, seed: u64) -> bool {
         opened.unwrap_or_else(|error| panic!("{told}: {error}"))
     };
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-    // Keeps its zone of the journal from being idle, and a checkpoint from being due.
+    // Keeps its journal zone active, so that no checkpoint is due.
     driver.write(Lba::new(500), &[5; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     if death == Death::Torn {
         for at in 0..45 {
@@ -85,12 +86,12 @@ fn lives_again(death: Death, seed: u64) -> bool {
             .zones
             .summaries
             .resume(&dead, &JournaledSums { sums, ..JournaledSums::default() });
-        // Or the checkpoint takes the zone.
+        // Otherwise the checkpoint would take the zone.
         driver.state().zones.pool.set(zone, Use::Recorded);
         driver.state().checkpoint_now().unwrap();
         driver.flush().unwrap();
     }
-    // So that what is kept is the first in the zone.
+    // So that the kept blocks are the first of the zone.
     driver.discard(range(0, 45)).unwrap();
     let kept: Vec<u8> = KEPT.flat_map(stamp).collect();
     driver.write(Lba::new(KEPT.start), &kept, Persist::Through).unwrap();

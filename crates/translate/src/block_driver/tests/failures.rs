@@ -1,4 +1,5 @@
-//! What the drive takes back or gives up in the middle, and what a power cut leaves half done.
+//! Writes that the drive takes back, zones that it gives up, and structures that a power cut leaves
+//! half done.
 
 use super::*;
 use imbrex_disk::{ZoneInfo, ZoneState};
@@ -6,8 +7,8 @@ use imbrex_disk_sim::FailAt;
 use journal::JournalUse;
 use pool::Use;
 
-/// A zone that begins with a header of which some blocks are missing is finished by recovery: what is read behind
-/// them from then on is fill.
+/// Recovery finishes a zone that begins with an incomplete header: reads after it return fill from
+/// then on.
 #[test]
 fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
     let block_count = 250;
@@ -36,8 +37,8 @@ fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
     }
 }
 
-/// A zone of the journal whose first write fails is open and holds nothing. The next opening finished it, and the one
-/// after that took it for a zone whose first entry is damaged.
+/// A journal zone whose first write fails is open and holds nothing. The next opening finished it,
+/// and the one after that took it for a zone whose first entry is damaged.
 #[test]
 fn a_zone_that_a_failed_write_has_begun_refuses_no_later_opening() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
@@ -71,7 +72,7 @@ fn a_zone_that_a_failed_write_has_begun_refuses_no_later_opening() {
     assert!(begun_count > 0);
 }
 
-/// Free zones of the journal refuse to be begun, down to the last one that is left; what was durable is there.
+/// The drive refuses to begin free journal zones, down to the last one. Durable data is there.
 #[test]
 fn a_journal_goes_on_with_whatever_zones_it_has() {
     for (zone_count, failing_count) in [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3)] {
@@ -110,7 +111,8 @@ fn a_journal_goes_on_with_whatever_zones_it_has() {
     }
 }
 
-/// A block whose newest content is lost is written again, and a checkpoint comes before the journal has that.
+/// A lost block is written again, and a checkpoint is written before the journal has the new
+/// content.
 #[test]
 fn older_content_does_not_come_back_after_a_loss() {
     let drive = SimDisk::builder(zoned(60, 200, 0)).write_cache(Blocks::new(10_000)).memory();

@@ -1,19 +1,20 @@
-//! The moment in which a zone is ended for the drive: what was written to it is durable then, and if the drive has
-//! given it up since, nothing is lost.
+//! Finishing a zone: the data written to it is already durable, and if the drive has given the zone
+//! up since, nothing is lost.
 
 use super::*;
 use pool::Use;
 use std::collections::BTreeSet;
 
-/// A drive that gives up the zone that is to be finished next, and knows which were finished too early.
+/// A drive that gives up the next zone that is to be finished, and records the zones that were
+/// finished too early.
 #[derive(Debug)]
 struct Finishing {
     drive: SimDisk,
-    told: Mutex<Told>,
+    log: Mutex<FinishLog>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct FinishLog {
     /// How many zones are finished before one is given up, and how.
     failure: Option<(u64, ZoneFailure)>,
     /// Zones that were written since the last flush.
@@ -25,11 +26,11 @@ struct Told {
 impl Finishing {
     fn new() -> Arc<Finishing> {
         let drive = SimDisk::builder(zoned(60, 200, 0)).memory().unwrap();
-        Arc::new(Finishing { drive, told: Mutex::default() })
+        Arc::new(Finishing { drive, log: Mutex::default() })
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap()
+    fn log(&self) -> MutexGuard<'_, FinishLog> {
+        self.log.lock().unwrap()
     }
 }
 
@@ -40,26 +41,26 @@ impl DiskLayer for Finishing {
 
     fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         if persist == Persist::Cached {
-            self.told().unflushed.extend(self.drive.geometry().zone_of(at));
+            self.log().unflushed.extend(self.drive.geometry().zone_of(at));
         }
         self.drive.write(at, data, persist)
     }
 
     fn pass_flush(&self) -> Result<(), DiskError> {
-        self.told().unflushed.clear();
+        self.log().unflushed.clear();
         self.drive.flush()
     }
 
     fn pass_manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
         if action == ZoneAction::Finish {
-            let mut told = self.told();
-            told.finished.push(zone);
-            if told.unflushed.contains(&zone) {
-                told.finished_early.push(zone);
+            let mut log = self.log();
+            log.finished.push(zone);
+            if log.unflushed.contains(&zone) {
+                log.finished_early.push(zone);
             }
-            match told.failure.take() {
+            match log.failure.take() {
                 Some((0, failure)) => self.drive.fail_zone(zone, failure).unwrap(),
-                Some((after, failure)) => told.failure = Some((after - 1, failure)),
+                Some((after, failure)) => log.failure = Some((after - 1, failure)),
                 None => {}
             }
         }
@@ -67,8 +68,9 @@ impl DiskLayer for Finishing {
     }
 }
 
-/// A checkpoint counts, and a zone of the journal is flushed, before their zones are finished. One that had turned
-/// read-only or offline by then failed the host's write, and refused all later ones.
+/// Zones are finished after their checkpoint counts, or after their journal zone was flushed. A
+/// zone that had turned read-only or offline by then failed the host's write, and all later ones
+/// were refused.
 #[test]
 fn a_zone_given_up_before_it_is_finished_fails_no_write() {
     for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
@@ -80,7 +82,7 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
             let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             let driver =
                 BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-            drive.told().failure = Some((after, failure));
+            drive.log().failure = Some((after, failure));
             for round in 0..200 {
                 let data = [round as u8; BLOCK_LEN_BYTES];
                 let written = driver.write(Lba::new(round % 60), &data, Persist::Through);
@@ -101,11 +103,11 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
                     .unwrap_or_else(|broken| panic!("{told}: {broken}"));
             };
             check(&driver);
-            if drive.told().failure.is_some() {
+            if drive.log().failure.is_some() {
                 break;
             }
             let is_given_up = |zone: &ZoneId| zones::is_given_up(&*drive, *zone);
-            let zone = drive.told().finished.iter().copied().find(is_given_up).unwrap();
+            let zone = drive.log().finished.iter().copied().find(is_given_up).unwrap();
             used.insert(driver.state().zones.pool.get(zone).is_some());
             drop(driver);
             for _ in 0..2 {
@@ -116,7 +118,8 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
     }
 }
 
-/// More data zones are written in part than can be written on: opening ends the others, with a summary.
+/// More data zones are written in part than can be written on. Opening finishes the others, with a
+/// summary.
 #[test]
 fn opening_finishes_no_data_zone_before_its_summary_is_durable() {
     let drive = Finishing::new();
@@ -133,9 +136,9 @@ fn opening_finishes_no_data_zone_before_its_summary_is_durable() {
     }
     drop(driver);
     let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-    let finished_count = drive.told().finished.iter().filter(|&zone| zones.contains(zone)).count();
+    let finished_count = drive.log().finished.iter().filter(|&zone| zones.contains(zone)).count();
     assert_eq!(finished_count, 2);
-    assert_eq!(drive.told().finished_early, []);
+    assert_eq!(drive.log().finished_early, []);
     let mut buf = vec![0; 50 * BLOCK_LEN_BYTES];
     for at in 0..4 {
         driver.read(Lba::new(100 * at), &mut buf).unwrap();

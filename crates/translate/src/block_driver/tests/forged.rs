@@ -1,11 +1,12 @@
-//! What others made: a host that writes what looks like a superblock, and images of no device.
+//! Foreign structures: a host that writes what looks like a superblock, and images of no device.
 
 use super::*;
 use format::{Checkpoint, CheckpointBytes, Run, Stored, Superblock, encode_header, encode_part};
 use imbrex_disk::Pba;
 use journal::{JournalUse, JournalZones};
 
-/// A device whose host wrote a superblock, twice, which now lies at the start of a data zone and nothing behind it.
+/// A device whose host wrote a superblock twice. It is at the start of a data zone, and nothing
+/// follows it.
 fn forged(forge: impl FnOnce(&mut Superblock)) -> (Arc<SimDisk>, BlockDriver, Vec<u8>) {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
@@ -60,7 +61,7 @@ fn a_superblock_that_the_host_wrote_stands_in_for_none() {
     }
 }
 
-/// The same while the last zone of superblocks is blank, and a true one stands in for it.
+/// The same while the last zone of superblocks is blank and a stand-in has the true one.
 #[test]
 fn a_true_stand_in_is_told_from_a_forged_one() {
     for forge in [another_device, a_newer_one] {
@@ -116,7 +117,7 @@ fn a_drive_without_zones_for_a_journal_is_refused() {
     }
 }
 
-/// The next one would be 0, or none, or one that no record can tell.
+/// The next number would be 0, or would not exist, or would not fit a record.
 #[test]
 fn numbers_that_have_no_next_one_are_refused() {
     let drive = || Arc::new(SimDisk::builder(zoned(40, 64, 5)).memory().unwrap());
@@ -124,8 +125,8 @@ fn numbers_that_have_no_next_one_are_refused() {
         let error = made(&drive(), |superblock, _| superblock.number = number);
         assert!(matches!(error, DriverError::NotFormatted), "{error}");
     }
-    // With the second one a device opened and was written; the zone that was opened then was told by a record that
-    // no later opening took for one.
+    // With the second number, a device opened and was written. The record of the zone that was
+    // opened then was taken for none by every later opening.
     for number in [1 << 48, 1 << 50, 1 << 63, u64::MAX] {
         let error = made(&drive(), |_, checkpoint| checkpoint.seq = number);
         let expected = "checkpoint is damaged: its entry is one that no journal has; restore the \
@@ -134,8 +135,8 @@ fn numbers_that_have_no_next_one_are_refused() {
     }
 }
 
-/// Where a zone of the journal ends in fill, nothing but an entry says how long it is: so much memory was asked for,
-/// up to 16 TiB.
+/// Where a journal zone ends in fill, only an entry says how long the entry is. Memory of that
+/// length was allocated, up to 16 TiB.
 #[test]
 fn an_entry_longer_than_any_is_none() {
     let geometry = zoned_as(60, 200, |spec| spec.strict_reads = false);
@@ -157,7 +158,7 @@ fn an_entry_longer_than_any_is_none() {
     assert!(error.contains(&expected), "{error}");
 }
 
-/// One copy at the end of a zone of 256 GiB took memory for checksums of all blocks before it.
+/// One copy at the end of a zone of 256 GiB allocated memory for checksums of all blocks before it.
 #[test]
 fn checksums_of_a_long_zone_of_the_journal_take_memory_as_they_are_noted() {
     let zone_len = Blocks::new(1 << 26);

@@ -1,4 +1,5 @@
-//! Zones that the drive has given up, for good: of superblocks, of the journal, and before there was a device.
+//! Zones that the drive has given up for good: of superblocks, of the journal, and before the
+//! device was made.
 
 use super::*;
 use journal::JournalUse;
@@ -55,8 +56,8 @@ fn one_zone_of_superblocks_is_enough() {
     }
 }
 
-/// The power goes at each moment in which the last zone of superblocks begins anew, and again when the device is
-/// opened.
+/// The power goes at each moment while the last zone of superblocks begins anew, and again during
+/// the opening.
 #[test]
 fn the_last_zone_of_superblocks_begins_anew() {
     let mut stood_in_count = 0;
@@ -106,8 +107,8 @@ fn the_last_zone_of_superblocks_begins_anew() {
     assert!(stood_in_count > 0);
 }
 
-/// On a drive that reads what was never written nothing but the content tells where a read-only zone of the journal
-/// ends, and the host may have written what such blocks read as.
+/// On a drive that reads unwritten blocks, only the content shows where a read-only journal zone
+/// ends, and the host may have written blocks that look like fill.
 #[test]
 fn a_read_only_zone_of_the_journal_ends_with_its_last_entry() {
     for zeros in [0, 1, 3] {
@@ -140,7 +141,7 @@ fn a_read_only_zone_of_the_journal_ends_with_its_last_entry() {
     }
 }
 
-/// An entry that was torn by a power cut and whose zone then turned read-only never happened.
+/// An entry that a power cut tore and whose zone then turned read-only never happened.
 #[test]
 fn an_entry_torn_in_a_read_only_zone_is_none() {
     for kept in 0..8 {
@@ -177,8 +178,8 @@ fn journal_zone_at(driver: &BlockDriver, at: Lba) -> BlockRange {
     zones.find(|zone| zone.range.contains(at)).unwrap().range
 }
 
-/// Zones of each kind that were given up before: what is made is as long as the others allow, and works when it is
-/// full; what an earlier device left in them is not taken for its own.
+/// Zones of each kind that were given up before. The new device is as long as the others allow, and
+/// works when it is full. Data that an earlier device left in them is not taken for its own.
 #[test]
 fn a_drive_with_dead_zones_becomes_a_device() {
     for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
@@ -233,8 +234,8 @@ fn a_drive_with_dead_zones_becomes_a_device() {
     }
 }
 
-/// A zone of the journal goes offline while the device is open: what it held for the write buffer is in memory, and
-/// is durable again with the next flush, whatever that was for.
+/// A journal zone goes offline while the device is open. The data that it held for the write buffer
+/// is in memory, and the next flush makes it durable again, whatever the reason for that flush.
 #[test]
 fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
     for is_checkpointed in [true, false] {
@@ -247,7 +248,7 @@ fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
             state.journal.begin_zone(&*drive).unwrap();
             state.journal.zones.iter().find(|zone| zone.range.contains(next)).unwrap().zone
         };
-        // So that the checkpoint before it is not asked for what the zone held.
+        // So that the previous checkpoint does not refer to the zone's content.
         driver.checkpoint().unwrap();
         drive.fail_zone(zone, ZoneFailure::Offline).unwrap();
         if is_checkpointed {
@@ -264,8 +265,8 @@ fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
     }
 }
 
-/// A blank zone of the journal is found offline when it is to be reset. Nothing is needed of it, and the next flush
-/// says so where opening looks.
+/// A blank journal zone is found offline when it is to be reset. Nothing in it is needed, and the
+/// next flush records that where opening looks.
 #[test]
 fn a_zone_of_the_journal_that_is_lost_is_told_of() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
@@ -283,8 +284,8 @@ fn a_zone_of_the_journal_that_is_lost_is_told_of() {
     check_numbered(&driver, "opened");
 }
 
-/// A zone of the journal goes offline while the device is closed. Where the journal ends inside another one, nothing
-/// else can be in it than copies for the write buffer, and they are all that is lost.
+/// A journal zone goes offline while the device is closed. If the journal ends inside another zone,
+/// this one can only hold copies for the write buffer, and only they are lost.
 #[test]
 fn an_offline_zone_of_the_journal_costs_what_it_held() {
     for used in [JournalUse::Free, JournalUse::Sealed] {
@@ -322,13 +323,13 @@ fn an_offline_zone_of_the_journal_costs_what_it_held() {
     }
 }
 
-/// What lies behind the checkpoint may be in it, or behind that; and right after opening nothing tells where the
-/// journal ends.
+/// The entries after the checkpoint may be in it, or their continuation. Right after opening
+/// nothing shows where the journal ends.
 #[test]
 fn an_offline_zone_of_the_journal_may_hold_what_was_written_last() {
     for (count, used) in [(70, JournalUse::Sealed), (1, JournalUse::Open), (0, JournalUse::Free)] {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
-        // With so many no checkpoint is due.
+        // With this many zones no checkpoint is due.
         let options = DriverOptions { journal_zone_count: 8, ..options(400) };
         let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
         drop(numbered(&drive, &options));
@@ -348,7 +349,8 @@ fn an_offline_zone_of_the_journal_may_hold_what_was_written_last() {
     }
 }
 
-/// The zone was full: it was sealed without a request to the drive, and what it held was in memory only.
+/// The zone was full: it was sealed without a request to the drive, and its data was in memory
+/// only.
 #[test]
 fn a_full_journal_zone_that_goes_offline_costs_nothing_behind_a_flush() {
     let mut flushed_count = 0;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A drive is refused clearly, or all of a device's life goes well on it.
+/// A drive is refused with a clear message, or a whole life of the device succeeds on it.
 #[test]
 fn a_drive_with_few_active_zones_is_refused_or_enough() {
     for conventional in [0, 1, 2] {
@@ -58,7 +58,8 @@ fn a_drive_with_few_active_zones_is_refused_or_enough() {
     }
 }
 
-/// Each block of the host's is a run of the map: the checkpoint is as long as it can be, and little is spare.
+/// Each block of the host's is a run of the map: the checkpoint is as long as possible, and little
+/// is spare.
 #[test]
 fn a_device_with_little_to_spare_can_be_filled_at_random() {
     let geometry = zoned_as(1_406, 16, |spec| spec.zone_capacity = Blocks::new(16));
@@ -91,7 +92,7 @@ fn a_device_with_little_to_spare_can_be_filled_at_random() {
     invariants::check(&driver.state()).unwrap();
 }
 
-/// The journal and the reserve were as many zones as if all were as short as the last one.
+/// The journal and the reserve took as many zones as if all were as short as the last one.
 #[test]
 fn a_shorter_last_zone_is_used_and_changes_nothing_else() {
     let zoned_with = |rest: u64| {
@@ -133,7 +134,7 @@ fn a_shorter_last_zone_is_used_and_changes_nothing_else() {
     }
     let (len, journal_zone_count) = lens[0];
     for &(other_len, other_count) in &lens[1..] {
-        // But for one zone more of the reserve.
+        // Except for one more zone of the reserve.
         assert!(len - 200 <= other_len && other_len <= len, "{lens:?}");
         assert_eq!(other_count, journal_zone_count, "{lens:?}");
     }

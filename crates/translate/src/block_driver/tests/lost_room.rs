@@ -1,11 +1,12 @@
-//! Data zones that the drive gives up while the device is used, whether it says so at once or when one is written or
-//! reset: they are no room, and what is in them is read.
+//! Data zones that the drive gives up while the device is in use, whether it reports that at once
+//! or only when one is written or reset: they are no free room, and their data can be read.
 
 use super::*;
 use pool::{PoolZone, Use};
 use std::collections::BTreeMap;
 
-/// A drive that says of a zone what it said before it failed, until it has refused something there.
+/// A drive that keeps reporting the earlier state of a failed zone until it has refused a request
+/// there.
 #[derive(Debug)]
 struct Reticent {
     drive: SimDisk,
@@ -60,7 +61,7 @@ impl DiskLayer for Reticent {
     }
 }
 
-/// A device that is written at random, and what its blocks hold.
+/// A device that is written at random, and the contents of its blocks.
 struct Used {
     drive: Arc<Reticent>,
     options: DriverOptions,
@@ -104,7 +105,7 @@ impl Used {
         self.driver().flush().unwrap();
     }
 
-    /// Fails the first of these zones.
+    /// Fails the first `count` of these zones.
     fn fail<'a>(
         &self,
         zones: impl Iterator<Item = &'a PoolZone>,
@@ -138,8 +139,8 @@ impl Used {
     }
 }
 
-/// They were emptied like others, and counted as free from then on: the device wrote until nothing was left but them,
-/// failed, and had no room for a checkpoint when it was opened.
+/// Such zones were emptied like others and counted as free from then on. The device wrote until
+/// only they were left, failed, and had no room for a checkpoint when it was opened.
 #[test]
 fn emptied_zones_that_cannot_be_reset_are_no_room() {
     for is_told in [true, false] {
@@ -150,7 +151,7 @@ fn emptied_zones_that_cannot_be_reset_are_no_room() {
             let len = used.stamps.len() as u64;
             used.write_anywhere(2 * len);
             let pool = used.pool();
-            // Of a blank zone that fails nobody hears before it is written.
+            // The failure of a blank zone is not noticed before it is written.
             let last = pool.iter().rev().filter(|slot| {
                 let is_waiting = matches!(slot.used, Use::Resettable | Use::Free);
                 slot.used == Use::Sealed || is_waiting && (is_told || !slot.is_blank())
@@ -169,7 +170,7 @@ fn emptied_zones_that_cannot_be_reset_are_no_room() {
     }
 }
 
-/// Nothing was in them, and the device failed.
+/// They were empty, and the device failed.
 #[test]
 fn blank_zones_that_cannot_be_written_are_passed_over() {
     for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {

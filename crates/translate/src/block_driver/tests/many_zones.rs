@@ -1,4 +1,4 @@
-//! Drives of so many short zones that a superblock does not name all that a checkpoint takes.
+//! Drives with so many short zones that a superblock cannot name all zones of a checkpoint.
 
 use super::*;
 use imbrex_disk::ZoneId;
@@ -12,7 +12,7 @@ fn a_drive_with_too_many_short_zones_is_refused() {
     assert!(max == 1000 && max < got, "{got}");
 }
 
-/// A device of such a drive that an earlier version made.
+/// A device on such a drive that an earlier version made.
 #[test]
 fn a_checkpoint_of_too_many_zones_leaves_the_one_before() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());

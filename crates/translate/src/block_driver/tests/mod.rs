@@ -1,5 +1,5 @@
-//! The driver over an emulated zoned drive that loses what was not flushed, against a model of what each
-//! block may be.
+//! The driver over an emulated zoned drive that loses unflushed data, against a model of the
+//! possible contents of each block.
 
 mod broken;
 mod copies;
@@ -41,7 +41,7 @@ pub(super) fn zoned(zone_count: u64, zone_len: u64, conventional_zone_count: u32
     zoned_as(zone_count, zone_len, |spec| spec.conventional_zone_count = conventional_zone_count)
 }
 
-/// The same with anything else about it.
+/// The same with any other settings.
 fn zoned_as(zone_count: u64, zone_len: u64, set: impl FnOnce(&mut ZoneSpec)) -> Geometry {
     let mut spec = ZoneSpec {
         zone_len: Blocks::new(zone_len),
@@ -66,7 +66,8 @@ pub(super) fn options(buffer_len: u64) -> DriverOptions {
     }
 }
 
-/// For every block: all that a power cut may leave of it, as stamps; the last is what it is now.
+/// For every block, all contents that a power cut may leave, as stamps; the last one is the present
+/// content.
 struct Model {
     may_be: Vec<Vec<u64>>,
 }
@@ -83,7 +84,7 @@ impl Model {
     }
 }
 
-/// A drive, the device on it, and what it should hold.
+/// A drive, the device on it, and its expected contents.
 struct Run {
     drive: Arc<SimDisk>,
     driver: Option<BlockDriver>,
@@ -93,7 +94,7 @@ struct Run {
     next_at: u64,
     prng: Prng,
     told: String,
-    /// How often the host went on in cleaning's zone.
+    /// How often the host continued in cleaning's zone.
     lent_count: u64,
 }
 
@@ -154,7 +155,7 @@ impl Run {
     fn request(&mut self) -> bool {
         let len = self.model.may_be.len() as u64;
         let goes_on = self.prng.chance(1, 3) && self.next_at < len;
-        // Most of the time in a fifth of the device, so that zones empty.
+        // Mostly within a fifth of the device, so that zones become empty.
         let within = if self.prng.chance(2, 3) { len / 5 } else { len };
         let at = if goes_on { self.next_at } else { self.prng.below(within) };
         let most = [1, 4, 30, 60][self.prng.below(4) as usize];
@@ -214,7 +215,7 @@ impl Run {
         assert_eq!(found, expected, "{} at {at}", self.told);
     }
 
-    /// Turns the power on and opens, in spite of further power cuts.
+    /// Restores the power and opens the device, through further power cuts.
     fn recover(&mut self, cuts: u64) {
         self.driver = None;
         for attempt in 0.. {
@@ -391,7 +392,8 @@ fn what_takes_no_room_is_known() {
     assert_eq!(bytes, [vec![7; 5], vec![0; 15], vec![7; 40]].concat());
 }
 
-/// The device of `options` on a drive, filled in sequence, and then one of so many blocks written again.
+/// The device of `options` on a drive, filled in sequence; then every `every`-th block is written
+/// again.
 fn worn(drive: &Arc<SimDisk>, options: &DriverOptions, every: u64) -> BlockDriver {
     let driver = BlockDriver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
     let len = driver.geometry().len().get();
@@ -425,7 +427,7 @@ fn no_step_of_work_is_long() {
     assert!(counters.cleanings > 2, "{counters:?}");
 }
 
-/// Long writes to a device with next to no garbage: none waits until a zone is cleaned.
+/// Long writes to a device with hardly any garbage: none waits for the cleaning of a whole zone.
 #[test]
 fn no_write_waits_for_a_zone() {
     let drive = Arc::new(SimDisk::builder(zoned(34, 24_000, 0)).memory().unwrap());
@@ -499,8 +501,8 @@ fn evictions_are_listed_once_and_only_if_asked_for() {
     }
 }
 
-/// A device that was written, with what each of its first blocks is, all of it durable; nothing in the buffer if
-/// `is_evicted`.
+/// A device that was written, with durable and known contents of its first blocks. The buffer is
+/// empty if `is_evicted`.
 pub(super) fn written(is_evicted: bool) -> (Arc<SimDisk>, DriverOptions, BlockDriver) {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 2)).memory().unwrap());
     let options = DriverOptions { kept_summary_count: 1, ..options(400) };
@@ -517,7 +519,7 @@ pub(super) fn written(is_evicted: bool) -> (Arc<SimDisk>, DriverOptions, BlockDr
     (drive, options, driver)
 }
 
-/// Reads the first 320 blocks one by one, and says which cannot be read; the others are right.
+/// Reads the first 320 blocks one by one, and returns the unreadable ones; the others are right.
 fn unreadable(driver: &BlockDriver) -> Vec<u64> {
     let mut buf = vec![0; BLOCK_LEN_BYTES];
     let mut found = Vec::new();
@@ -531,7 +533,7 @@ fn unreadable(driver: &BlockDriver) -> Vec<u64> {
     found
 }
 
-/// Where the drive has the block that the host calls `lba`, and where its summary lies.
+/// The places of the host's block `lba` and of its summary on the drive.
 pub(super) fn places(driver: &BlockDriver, lba: u64) -> (Lba, Lba) {
     let state = driver.state();
     let at = state.map.lookup(range(lba, 1)).next().and_then(|piece| piece.at).unwrap();
@@ -549,7 +551,7 @@ fn rotten_data_is_never_returned() {
         };
         let driver = if is_reopened { reopen(driver) } else { driver };
         assert_eq!(unreadable(&driver), []);
-        // Of a stretch with a summary, and of the last one, which has none yet.
+        // A block of a stretch with a summary, and one of the last stretch, which has none yet.
         drive.flip_bit(places(&driver, 3).0, 77).unwrap();
         drive.flip_bit(places(&driver, 319).0, 8 * 4095).unwrap();
         assert_eq!(unreadable(&driver), [3, 319]);
@@ -564,14 +566,14 @@ fn rotten_data_is_never_returned() {
     }
 }
 
-/// Without its summary nobody knows whether the data of a stretch are right.
+/// Without its summary, nothing shows whether the data of a stretch is right.
 #[test]
 fn a_rotten_summary_makes_its_stretch_unreadable() {
     let (drive, _, driver) = written(true);
     let (_, summary) = places(&driver, 3);
     let stretch: Vec<u64> = (0..320).filter(|&lba| places(&driver, lba).1 == summary).collect();
     assert_eq!(stretch.len(), 127);
-    // The one that is kept in memory is another's.
+    // The summary in memory belongs to another stretch.
     assert_eq!(unreadable(&driver), []);
     drive.flip_bit(summary, 12).unwrap();
     assert_eq!(unreadable(&driver), stretch);
@@ -586,7 +588,8 @@ fn a_write_that_went_elsewhere_is_noticed_at_both_places() {
         let slot = state.zones.pool.get(state.zones.open[0].unwrap()).unwrap();
         slot.start + slot.pointer
     };
-    // What is left of the zone takes 26 blocks and a summary; it wraps so that it does not cross the drive's end.
+    // The rest of the zone takes 26 blocks and a summary; the place is chosen so that it does not
+    // cross the drive's end.
     let starts = drive.geometry().len().get() - 26;
     let shift = Blocks::new(landed.get() + starts - place.get());
     let misdirect_write = Some(imbrex_disk_sim::Misdirect { after: 0, shift });
@@ -602,8 +605,8 @@ fn a_write_that_went_elsewhere_is_noticed_at_both_places() {
     assert_eq!(unreadable(&driver), found);
 }
 
-/// What the write buffer held at a power cut, rotten or unreadable in the journal: known at opening, and until it
-/// is written again.
+/// Contents of the write buffer at a power cut that rot or become unreadable in the journal:
+/// opening finds them lost, and they stay lost until they are written again.
 #[test]
 fn what_rots_in_the_journal_is_known() {
     for behind_a_checkpoint in [false, true] {
@@ -659,8 +662,9 @@ fn zone_of(driver: &BlockDriver, role: &str) -> ZoneId {
     }
 }
 
-/// A zone that the drive gives up, of each kind. A read-only one costs nothing; an offline one costs what it held, or
-/// the device where that was the journal's end. Work goes on, at once or when the device is opened again.
+/// A zone of each kind that the drive gives up. A read-only one costs nothing. An offline one costs
+/// its content, or the whole device if it had the journal's end. Work goes on, at once or after the
+/// device is opened again.
 #[test]
 fn zones_that_the_drive_gives_up() {
     let failures = [ZoneFailure::ReadOnly, ZoneFailure::Offline];

@@ -1,5 +1,6 @@
-//! Zones that the journal names and whose data did not reach the platter: nothing is written there before a
-//! checkpoint that counts says what they are, or a second recovery takes it for those data.
+//! Zones that the journal names and whose data did not reach the platter. Nothing is written there
+//! before a checkpoint settles their state, or a second recovery would take the new data for the
+//! old.
 
 use super::*;
 use imbrex_disk::ZoneState;
@@ -8,16 +9,16 @@ const AT: u64 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// Nothing else is wrong.
+    /// No other fault.
     Plain,
     /// The newest superblock in zone 0 is rotten.
     Rotten,
-    /// Zone 0 is offline, and zone 1 is nearly full: the next superblock needs a zone to stand in.
+    /// Zone 0 is offline, and zone 1 is nearly full: the next superblock needs a stand-in.
     Alone,
 }
 
-/// A block is durable in the journal, and evicted to a zone that a power cut leaves blank, of which the journal tells;
-/// none if that power cut left something else.
+/// A block is durable in the journal and evicted to a zone that the journal names and a power cut
+/// leaves blank. `None` if the power cut left something else.
 fn scene(kind: Kind, seed: u64) -> Option<Arc<SimDisk>> {
     let drive = SimDisk::builder(zoned(40, 32, 0)).write_cache(Blocks::new(10_000)).memory();
     let drive = Arc::new(drive.unwrap());

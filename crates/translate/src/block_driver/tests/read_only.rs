@@ -1,9 +1,9 @@
-//! Data zones that turn read-only before all that was written to them is on the platter.
+//! Data zones that turn read-only before all data written to them is on the platter.
 
 use super::*;
 use pool::Use;
 
-/// Where blocks of a scene lie: far enough from each other that each leaves the write buffer on its own.
+/// Where the blocks of a scene are: far enough apart that each leaves the write buffer on its own.
 fn lba(index: u64) -> Lba {
     Lba::new(3 * index)
 }
@@ -23,8 +23,9 @@ fn check(driver: &BlockDriver, count: u64, has_zeros: bool, told: &str) {
     invariants::check(&driver.state()).unwrap_or_else(|broken| panic!("{told}: {broken}"));
 }
 
-/// Blocks are flushed, and so in the journal. Then they are written to a data zone, the first `safe_count` of them
-/// durably, the others as far as a power cut lets them; the journal tells of all. The zone turns read-only.
+/// Blocks are flushed, and so in the journal. Then they are written to a data zone: the first
+/// `safe_count` of them durably, the others as far as a power cut allows. The journal describes all
+/// of them. The zone turns read-only.
 fn failed(
     drive: &Arc<SimDisk>,
     safe_count: u64,
@@ -58,7 +59,7 @@ fn failed(
     options
 }
 
-/// The journal's copy of what is not there counts, and the checksums of what is there are known.
+/// For missing blocks the journal's copy counts, and the checksums of the others are known.
 #[test]
 fn what_did_not_reach_a_read_only_zone_is_still_in_the_journal() {
     let mut ignored_count = 0;
@@ -91,7 +92,8 @@ fn what_did_not_reach_a_read_only_zone_is_still_in_the_journal() {
     assert!(ignored_count > 100, "{ignored_count}");
 }
 
-/// Earlier versions mapped what never reached such a zone: it is lost, and costs no more than itself.
+/// Earlier versions mapped blocks that never reached such a zone. They are lost, and nothing else
+/// is.
 #[test]
 fn what_is_mapped_above_an_end_is_an_unreadable_block() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
@@ -119,8 +121,8 @@ fn what_is_mapped_above_an_end_is_an_unreadable_block() {
     check(&driver, 20, false, "read");
 }
 
-/// A host that writes anything anywhere, power cuts, and zones that turn read-only at some of them: mostly those that
-/// were being written.
+/// A host that writes anything anywhere, power cuts, and zones that turn read-only at some of the
+/// cuts: mostly zones that were being written.
 #[test]
 fn what_was_flushed_survives_zones_that_turn_read_only() {
     let mut ignored_count = 0;
@@ -146,7 +148,8 @@ fn what_was_flushed_survives_zones_that_turn_read_only() {
             lent_count: 0,
         };
         for round in 0..8 {
-            // The power goes in the middle of something, or when a short entry of the journal tells of all.
+            // The power goes at a random moment, or when a short journal entry describes
+            // everything.
             let power_cut_after = run.prng.chance(1, 2).then(|| run.prng.below(400));
             run.drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
             let most = if power_cut_after.is_some() { 4000 } else { run.prng.below(200) };
@@ -179,8 +182,9 @@ fn what_was_flushed_survives_zones_that_turn_read_only() {
     assert!(ignored_count > 10, "{ignored_count}");
 }
 
-/// What such a zone holds is written elsewhere, and the power goes in the flush that tells so and that the zone is empty:
-/// the checksums of what it holds were forgotten, though that counts again.
+/// The contents of such a zone are written elsewhere, and the power goes in the flush that records
+/// this and that the zone is empty. The checksums of its contents were forgotten, although the
+/// contents count again.
 #[test]
 fn a_read_only_zone_is_not_empty_before_the_flush_that_says_so() {
     const COUNT: u64 = 12;

@@ -1,10 +1,10 @@
-//! Reads while others change the device (K8 of the driver).
+//! Reads while other threads change the device (K8 of the driver).
 
 use super::*;
 use imbrex_clockwork::fan_out;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A drive to which something happens between a driver's look at its map and the read that follows.
+/// A drive on which something happens between the driver's lookup of the map and its read.
 struct Meddled {
     drive: SimDisk,
     meddler: Mutex<Option<Meddler>>,
@@ -30,7 +30,7 @@ impl DiskLayer for Meddled {
     }
 
     fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        // What it does may read too.
+        // The meddler may read too.
         if let Some(mut meddler) = self.set(None) {
             meddler();
             self.set(Some(meddler));
@@ -51,7 +51,7 @@ fn version_of(at: u64, found: &[u8]) -> u64 {
     version
 }
 
-/// A device on such a drive, all of whose blocks are of version 0.
+/// A device on such a drive, with version 0 in all of its blocks.
 fn filled() -> (Arc<Meddled>, Arc<BlockDriver>) {
     let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
     let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
@@ -64,15 +64,15 @@ fn write(driver: &BlockDriver, at: u64, version: u64) {
     driver.write(Lba::new(at), &block(at, version), Persist::Cached).unwrap();
 }
 
-/// The zone that block 5 lies in.
+/// The zone of block 5.
 fn zone_of_5(driver: &BlockDriver) -> pool::PoolZone {
     let state = driver.state();
     let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
     *state.zones.pool.zone_of(at.unwrap()).unwrap()
 }
 
-/// The zone of a block is written by others between the look at the map and the read: once, or each time that the
-/// read is tried.
+/// Between the lookup and the read, the zone of a block is written with other data: once, or before
+/// each attempt.
 #[test]
 fn a_read_is_of_the_zone_that_it_looked_at() {
     for meddled_count in [1_u64, 2, 3, 9] {
@@ -103,15 +103,15 @@ fn a_read_is_of_the_zone_that_it_looked_at() {
         let mut found = vec![0; BLOCK_LEN_BYTES];
         driver.read(Lba::new(5), &mut found).unwrap();
         drive.set(None);
-        // What it looked at first is gone; so it looked again.
+        // The first lookup was out of date, so the driver repeated it.
         assert_eq!(version_of(5, &found), now.load(Ordering::Relaxed), "{meddled_count} times");
         let is_held = meddled_count >= device::READ_ATTEMPT_COUNT as u64;
         assert_eq!(held_count.load(Ordering::Relaxed), u64::from(is_held), "{meddled_count} times");
     }
 }
 
-/// The block is written elsewhere between the look at the map and the read, and then its zone is given up: it was an
-/// error.
+/// Between the lookup and the read, the block is written elsewhere, and then its zone is given up:
+/// the read failed.
 #[test]
 fn a_read_of_a_zone_that_is_given_up_looks_again() {
     let (drive, driver) = filled();
@@ -142,8 +142,8 @@ fn a_read_of_a_zone_that_is_given_up_looks_again() {
     assert_eq!(version_of(5, &found), 1);
 }
 
-/// Readers beside a writer that makes the driver evict, clean and reset all the time: each block is one of the versions
-/// that it had during the read.
+/// Readers next to a writer that makes the driver evict, clean and reset all the time: each block
+/// has one of the versions that it had during the read.
 #[test]
 fn readers_beside_a_writer_see_what_was_written() {
     const LEN: u64 = 200;

@@ -1,8 +1,8 @@
-//! What a journal zone is still needed for when it is to be used again.
+//! Active data of a journal zone that is to be recycled.
 
 use super::*;
 
-/// Far from each other, and from what is written over and over.
+/// Blocks far from each other, and from those that are written over and over.
 const FAR: [u64; 5] = [1000, 1100, 1200, 1300, 1400];
 
 struct Scene {
@@ -12,7 +12,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The far blocks are written, and durable.
+    /// Writes the far blocks durably.
     fn new(eviction: EvictionOrder) -> Scene {
         let drive = SimDisk::builder(zoned(60, 200, 2)).write_cache(Blocks::new(10_000)).memory();
         let drive = Arc::new(drive.unwrap());
@@ -26,7 +26,7 @@ impl Scene {
         Scene { drive, options, driver }
     }
 
-    /// Writes so much elsewhere that the journal is used again many times; false if the power goes.
+    /// Writes enough elsewhere to recycle the journal many times; false if the power goes.
     fn recycle(&self) -> bool {
         (0..200).all(|round| {
             let data = vec![round as u8; 20 * BLOCK_LEN_BYTES];

@@ -1,10 +1,10 @@
-//! A journal so short that one commit turns it many times: each time it is emptied that takes zones of the reserve
-//! (K5), and no write of the host makes room in between.
+//! A journal so short that one commit begins many zones. Each time the journal is emptied, it takes
+//! zones of the reserve (K5), and no write of the host makes room in between.
 
 use super::*;
 
-/// A full device. Of its two journal zones of 28 blocks each takes three entries of seven of the host's, and all that
-/// its write buffer holds may be due at once.
+/// A full device. Each of its two journal zones of 28 blocks takes three entries with seven host
+/// blocks, and everything in its write buffer may be due at once.
 fn full_device(cache: Blocks) -> Run {
     let drive = SimDisk::builder(zoned(60, 32, 0)).write_cache(cache).memory().unwrap();
     let drive = Arc::new(drive);
@@ -40,7 +40,8 @@ fn write(run: &mut Run, range: BlockRange) -> bool {
     has_power(written, &run.told)
 }
 
-/// Blocks anywhere, fewer than go to the journal on their own, and then so many more that all of them do.
+/// Writes blocks anywhere, fewer than go to the journal on their own, and then enough that all of
+/// them do.
 fn fill_journal(run: &mut Run) -> bool {
     let len = run.model.may_be.len() as u64;
     let mut scattered = 0..100;

@@ -1,10 +1,10 @@
-//! What cleaning does with blocks that cannot be read, and with reads that fail for another reason.
+//! What cleaning does with unreadable blocks, and with reads that fail for another reason.
 
 use super::*;
 use imbrex_disk_sim::FailAt;
 use pool::Use;
 
-/// A full device of short zones, in ten of which a block cannot be read: those blocks.
+/// A full device of short zones, ten of which have an unreadable block; returns those blocks.
 fn damaged() -> (Arc<SimDisk>, DriverOptions, BlockDriver, Vec<u64>) {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
     let options = options(60);
@@ -27,7 +27,7 @@ fn damaged() -> (Arc<SimDisk>, DriverOptions, BlockDriver, Vec<u64>) {
     (drive, options, driver, blocks)
 }
 
-/// Writes everything else, many times over.
+/// Writes all other blocks, many times over.
 fn wear(driver: &BlockDriver, spared: &[u64], seed: u64) {
     let len = driver.geometry().len().get();
     let mut prng = Prng::new(seed);
@@ -74,7 +74,8 @@ fn unreadable_blocks_cost_themselves_and_no_zones() {
     }
 }
 
-/// What was given up stays lost, whatever power cuts do: it is never zeros, and never another block.
+/// Blocks that were given up stay lost after any power cuts: they never read as zeros or as another
+/// block.
 #[test]
 fn what_was_given_up_stays_lost() {
     let (drive, options, mut driver, blocks) = damaged();
@@ -106,7 +107,7 @@ fn what_was_given_up_stays_lost() {
     check_lost(&driver, &blocks);
 }
 
-/// Nothing is in doubt after a read that failed: cleaning tries again later.
+/// Nothing is in doubt after a failed read: cleaning tries again later.
 #[test]
 fn a_read_that_fails_in_cleaning_stops_nothing() {
     for is_idle in [true, false] {
@@ -122,7 +123,7 @@ fn a_read_that_fails_in_cleaning_stops_nothing() {
             let fail_read = Some(FailAt { after: 0, sticky: false });
             drive.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
             (0..300).for_each(|_| write());
-            // It ends, however often it fails.
+            // It ends, however often reads fail.
             while is_idle && driver.work().unwrap() {}
         }
         drive.set_faults(FaultPlan::default());
@@ -133,7 +134,8 @@ fn a_read_that_fails_in_cleaning_stops_nothing() {
     }
 }
 
-/// A drive that reads nothing any more: who waits for room is told, and nobody tries without end.
+/// A drive that no longer reads: the host that waits for room gets the error, and no read is
+/// repeated without end.
 #[test]
 fn reads_that_fail_for_good_are_told_when_room_is_needed() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
@@ -151,7 +153,8 @@ fn reads_that_fail_for_good_are_told_when_room_is_needed() {
     assert!((1..20 * len).contains(&(done_count as u64)), "{done_count}");
 }
 
-/// A zone that a cleaning found unreadable in part is emptied by the host, and filled anew before the cleaning is over.
+/// The host empties a zone that a cleaning found partly unreadable, and fills it anew before the
+/// cleaning ends.
 #[test]
 fn a_zone_begun_anew_meanwhile_is_not_given_up() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
@@ -180,7 +183,7 @@ fn a_zone_begun_anew_meanwhile_is_not_given_up() {
     state.trim(BlockRange::new(lba, Blocks::new(1))).unwrap();
     state.reclaim().unwrap();
     assert_eq!(state.zones.pool.get(zone).unwrap().used, Use::Resettable);
-    // One written in part is taken first.
+    // A zone that is written in part is taken first.
     state.zones.pool.set_pointer(zone, Blocks::new(1));
     state.zones.open[0] = None;
     let count = slot.len().get();
