@@ -1,7 +1,7 @@
-//! How long it takes to open the block device of a 14 TB drive, by the size of its map: what the drive
-//! takes in modelled time, and what the program takes in real time. And of a checkpoint beside the host: how long
-//! the program begins it, and its longest step after that, with the copy to an emulated drive. Last, what the program
-//! takes for a write of 4 KiB to the write buffer of an empty one.
+//! The time to open the block device of a 14 TB drive, by the size of its map: modelled time of the
+//! drive, and real time of the program. Also for a checkpoint that is written while the host goes
+//! on: the time to begin it, and the longest step after that, with the copy to an emulated drive.
+//! Last, the program's time for a write of 4 KiB to the empty write buffer.
 //!
 //! `cargo bench -p imbrex-translate --features micro-bench --bench recovery [-- NODES...]`
 #![allow(missing_docs, reason = "a benchmark has no API")]
@@ -20,10 +20,10 @@ use std::time::Instant;
 
 const ZONE_LEN: u64 = (256 << 20) / 4096;
 const ZONE_COUNT: u64 = 52_156;
-/// Zones that are no data's: superblocks, journal, spare.
+/// Zones without data: superblocks, journal, spare.
 const FIRST_ZONE: u64 = 10;
 
-/// So many runs, spread over the device, none where its neighbour in LBA is.
+/// `count` runs, spread over the device, none next to its neighbour in LBA.
 fn nodes(count: u64, len: u64) -> impl Iterator<Item = MapRun> {
     let step = len / count;
     let mut prng = Prng::new(1);

@@ -1,9 +1,11 @@
-//! How long the block device keeps its host waiting when the drive is nearly full and nobody pauses: modelled
-//! time of each request, one at a time, the next one when the last has returned.
+//! How long the block device makes its host wait when the drive is nearly full and the host never
+//! pauses: modelled time of each request. Requests come one at a time, each when the last has
+//! returned.
 //!
-//! The device is filled whole, then 1 GiB of buffer takes 70 % writes and 30 % reads of 4 KiB (60 %), 64 KiB (30 %) and
-//! 1 MiB (10 %), four fifths of them to a fifth of the device, a flush after each thousand, until a third of the
-//! device's length has been written. A third run, at 95 %, has nothing but 1 MiB.
+//! The device is filled whole. Then a device with 1 GiB of buffer serves 70 % writes and 30 % reads
+//! of 4 KiB (60 %), 64 KiB (30 %) and 1 MiB (10 %). Four fifths of them go to a fifth of the
+//! device, with a flush after each thousand, until a third of the device's length has been written.
+//! A third run, at 95 %, has only requests of 1 MiB.
 //!
 //! `cargo bench -p imbrex-translate --bench stalls [-- GIB [ROW]...]`, a row being `80`, `95` or `long`.
 #![allow(missing_docs, reason = "a benchmark has no API")]

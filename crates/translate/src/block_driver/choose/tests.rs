@@ -112,7 +112,7 @@ fn random_zones(prng: &mut Prng, zone_count: u64) -> Vec<ZoneContent> {
     zones
 }
 
-/// Equation 3 by its words: the nodes of the union, and those left when neighbours are merged.
+/// Equation 3 literally: the nodes of the union, and those left when neighbours are merged.
 fn reduction(zones: &[&ZoneContent]) -> u64 {
     let mut runs: Vec<BlockRange> = zones.iter().flat_map(|zone| zone.runs.clone()).collect();
     runs.sort_unstable();

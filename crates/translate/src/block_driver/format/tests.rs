@@ -70,7 +70,7 @@ fn sums() -> Vec<Sum> {
     (0..STRETCH_LEN).map(|n| Sum { lba: Lba::new(1000 + n), crc: 7 * n as u32 }).collect()
 }
 
-/// Bytes as the format page has them: these never change without a new version.
+/// The bytes of the format page: they never change without a new version.
 #[test]
 fn golden_bytes() {
     let bytes = superblock().encode();
@@ -137,7 +137,7 @@ fn what_was_written_is_read() {
     assert_eq!(decode_summary(77, Lba::new(127), 4, &summary), None, "another life of the zone");
 }
 
-/// A header of several blocks: each tells where it belongs and how long the header is.
+/// A header of several blocks: each block says where it belongs and how long the header is.
 #[test]
 fn a_long_header_is_known_by_any_of_its_blocks() {
     let records: Vec<Record> = (0..300).map(|n| Record::Emptied { zone: ZoneId(n) }).collect();
@@ -162,7 +162,8 @@ fn a_version_is_told_and_damage_is_none() {
     assert_eq!(Superblock::decode(&[0; BLOCK_LEN_BYTES]), Err(Fault::None));
 }
 
-/// Whatever is flipped, cut or random: an error or a difference, never a panic or a wrong answer.
+/// After any flipped bit, cut or random bytes: an error or a difference, never a panic or a wrong
+/// answer.
 #[test]
 fn damage_is_found_and_never_a_panic() {
     let mut prng = Prng::new(5);
@@ -190,7 +191,7 @@ fn damage_is_found_and_never_a_panic() {
         let mut bytes = whole_checkpoint.clone();
         let bit = prng.below(bytes.len() as u64 * 8);
         bytes[bit as usize / 8] ^= 1 << (bit % 8);
-        // Its blocks have checksums: here it must only not panic.
+        // Its blocks have checksums, so here it must only not panic.
         let _ = decode_checkpoint(77, &bytes);
         let len = prng.below(whole_checkpoint.len() as u64) as usize;
         assert!(decode_checkpoint(77, &whole_checkpoint[..len]).is_err(), "{len} bytes");

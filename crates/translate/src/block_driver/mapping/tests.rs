@@ -22,7 +22,7 @@ fn nodes(mapping: &Mapping) -> Vec<(u64, u64, u64)> {
     mapping.iter().map(|run| (run.start.get(), run.len.get(), run.at.get())).collect()
 }
 
-/// The tree of figure 4 (a), as far as its examples tell: nodes 100, 320 and 430.
+/// The tree of figure 4 (a), as far as its examples show it: nodes 100, 320 and 430.
 fn figure_4() -> Mapping {
     let mut mapping = Mapping::new(spec(1000, 10_000, 2)).expect("a mapping");
     for (start, at, len) in [(100, 5000, 100), (320, 900, 100), (430, 7000, 100)] {
@@ -65,7 +65,7 @@ fn a_write_of_a_node_again_only_moves_it() {
     assert_eq!(nodes(&mapping), [(100, 100, 5000), (320, 100, 8100), (430, 100, 7000)]);
 }
 
-/// One block after another: where it lies.
+/// One block after another, with its place.
 struct Model {
     places: Vec<Option<u64>>,
     zone_len: u64,

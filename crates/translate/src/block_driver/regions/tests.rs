@@ -104,7 +104,7 @@ fn lru_keeps_the_age_of_what_a_write_leaves_of_an_entry() {
     assert_eq!(held(&regions), [(0, 60)]);
 }
 
-/// Parts of 1,024 blocks: the numbers in these tests are of them.
+/// Parts of 1,024 blocks, as the numbers in these tests assume.
 #[test]
 fn a_region_ends_with_its_part_of_the_address_space() {
     let mut regions = of(LongestAndOldest, &[(1000, 30)]);
@@ -140,7 +140,8 @@ fn a_short_region_outlasts_long_ones_but_not_for_ever() {
         }
         evicted_before += 1;
     }
-    // Sixteen times as long, so sixteen gains of a full part; each eviction moves the clock by a sixteenth of one.
+    // Sixteen times as long, so sixteen gains of a full part; each eviction moves the clock by a
+    // sixteenth of one gain.
     assert!((200..300).contains(&evicted_before), "{evicted_before} full parts left before it");
 }
 
@@ -227,7 +228,7 @@ fn both_orders_say_what_an_array_would_say() {
     }
 }
 
-/// The order of eviction is not modelled here: what is held is, and the invariants.
+/// The order of eviction is not modelled here; the held blocks and the invariants are.
 #[test]
 fn parts_hold_what_an_array_would_hold() {
     const LEN: u64 = 3 * PART_LEN;

@@ -1,4 +1,4 @@
-//! How many runs of valid blocks are remembered, and that a log takes them all.
+//! The bound on remembered runs of valid blocks, and that a log has room for all of them.
 
 use super::damage::KeepsDiscarded;
 use super::*;
@@ -39,7 +39,7 @@ fn a_run_in_every_band_fits_into_the_log() {
     check_every_second_block(&bands);
 }
 
-/// Bands whose log is as long as it was before it had room for one more run a band.
+/// Bands with a log of the earlier length, without room for one more run a band.
 fn with_a_shorter_log(valid: &Runs) -> Arc<SimDisk> {
     let (drive, options) = tiny_bands();
     let planned = BandLayout::plan(drive.geometry(), &options).unwrap();
@@ -76,7 +76,8 @@ fn more_runs_than_a_checkpoint_takes_become_fewer() {
     assert!(valid.iter().all(|run| state.valid.holds(run)));
 }
 
-/// On a drive that drops discards: what is destroyed below between two runs does not count as valid as it is.
+/// On a drive that drops discards: blocks between two runs that were destroyed below do not simply
+/// count as valid.
 #[test]
 fn what_is_destroyed_between_two_runs_is_written_before_it_counts_as_valid() {
     let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
@@ -91,7 +92,7 @@ fn what_is_destroyed_between_two_runs_is_written_before_it_counts_as_valid() {
     check_gap(drive, bands);
 }
 
-/// On a drive that obeys them: a write that fails leaves a part that no run tells of.
+/// On a drive that obeys discards: a failed write leaves a part that is in no run.
 #[test]
 fn a_part_of_a_failed_write_between_two_runs_is_written_before_it_counts_as_valid() {
     for before in [true, false] {
@@ -113,7 +114,7 @@ fn a_part_of_a_failed_write_between_two_runs_is_written_before_it_counts_as_vali
     }
 }
 
-/// On a drive that refuses to destroy: what a failed write had left was in the way of all writes in front of it.
+/// On a drive that refuses to destroy: the remains of a failed write blocked all writes before it.
 #[test]
 fn a_failed_write_leaves_nothing_in_the_way() {
     for seed in 0..20 {
@@ -130,7 +131,8 @@ fn a_failed_write_leaves_nothing_in_the_way() {
     }
 }
 
-/// Blocks 16 and 17 hold 2, blocks 30 and 31 hold 3, nobody wrote what lies between, and all can be written again.
+/// Blocks 16 and 17 hold 2, blocks 30 and 31 hold 3, the blocks between were never written, and all
+/// can be written again.
 fn check_gap(drive: Arc<dyn Disk>, bands: FixedBands) {
     let expected = |first: u8| {
         let mut fills = vec![0; 16];
@@ -149,13 +151,13 @@ fn check_gap(drive: Arc<dyn Disk>, bands: FixedBands) {
     assert_eq!(fills(&bands, 64, 1).unwrap(), [1]);
 }
 
-/// More runs than the log takes, on a drive that drops discards: a gap that is not blank below is not the one that counts
-/// as valid, though it is the shortest.
+/// More runs than the log takes, on a drive that drops discards: a gap that is not blank below is
+/// not chosen to count as valid, even if it is the shortest.
 #[test]
 fn an_opening_closes_no_gap_that_is_not_blank() {
     let mut valid = Runs::default();
     (0..15_000).for_each(|n| valid.insert(range(4 * n, 2)));
-    // One block between two runs; all others have two.
+    // One gap of one block; all others have two.
     valid.insert(range(2, 1));
     let drive = with_a_shorter_log(&valid);
     let superblock =

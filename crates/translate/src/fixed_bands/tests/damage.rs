@@ -1,4 +1,4 @@
-//! What is damaged or made up is told, and never taken for something else.
+//! Damaged and forged structures are reported, and never taken for something else.
 
 use super::*;
 use crate::error::FormatFault;
@@ -25,8 +25,9 @@ fn a_rotten_header_of_a_log_rolls_nothing_back() {
     assert_eq!(fills(&bands, 80, 4).unwrap(), [7; 4]);
 }
 
-/// The power goes at each event, while requests are served and while the bands are opened, and a block that was being
-/// written cannot be read afterwards: the header of a log, its checkpoint or its end, a slot, a band.
+/// The power goes at each event, while requests are served and while the bands are opened. A block
+/// that was being written cannot be read afterwards: the header of a log, its checkpoint or its
+/// end, a slot, a band.
 #[test]
 fn what_a_cut_breaks_keeps_no_drive_from_opening() {
     for seed in 0..24 {
@@ -58,7 +59,7 @@ fn what_a_cut_breaks_keeps_no_drive_from_opening() {
                     assert_eq!(fills(bands, 40, 8).unwrap(), [3; 8], "{told}");
                 }
             };
-            // Again while that is mended.
+            // Again during the repair.
             let power_cut_after = Some(cut % 9);
             drive.set_faults(FaultPlan { power_cut_after, ..FaultPlan::default() });
             drop(open());
@@ -77,7 +78,8 @@ fn what_a_cut_breaks_keeps_no_drive_from_opening() {
     }
 }
 
-/// What is acknowledged lies before the end of the log; at its end is what was being written when the power went.
+/// Acknowledged records are before the end of the log. The block at its end was being written when
+/// the power went.
 #[test]
 fn an_unreadable_block_behind_the_journal_keeps_no_drive_from_opening() {
     let (drive, bands) = filled();
@@ -92,16 +94,17 @@ fn an_unreadable_block_behind_the_journal_keeps_no_drive_from_opening() {
         drop(bands);
         drive.damage(BlockRange::new(Lba::new(log.start.get() + at), Blocks::new(1)));
         match FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>) {
-            // The header says nothing that the log behind it does not say.
+            // The log after the header says everything that the header says.
             Ok(bands) => {
                 if 0 < at && at < end {
-                    // Of the last frame, which may have been on its way: nothing behind it says that it was durable.
+                    // A block of the last frame, which may have been in transit: no later frame
+                    // says that it was durable.
                     assert_eq!(end - 1, at, "block {at} is of the log");
                     continue;
                 }
                 assert_eq!(fills(&bands, 0, 128).unwrap(), expected);
                 drop(bands);
-                // The next log lies elsewhere; the one behind it writes the block again.
+                // The next log is in the other region; the one after that writes the block again.
                 for _ in 0..2 {
                     let bands = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
                     assert_eq!(fills(&bands, 0, 128).unwrap(), expected);
@@ -115,7 +118,7 @@ fn an_unreadable_block_behind_the_journal_keeps_no_drive_from_opening() {
     }
 }
 
-/// A drive on which a discarded block reads as it did, as the contract allows.
+/// A drive on which a discarded block reads as before, as the contract allows.
 #[derive(Debug)]
 pub(super) struct KeepsDiscarded(pub(super) Arc<SimDisk>);
 
@@ -171,7 +174,7 @@ fn a_destroyed_block_is_found_beside_unreadable_ones() {
     assert_eq!(below.look(Pba::new(0), &mut buf[..4 * BLOCK_LEN_BYTES]).unwrap(), None);
 }
 
-/// Checksums that hold say nothing of who wrote them.
+/// A valid checksum says nothing about the writer.
 #[test]
 fn made_up_numbers_are_damage() {
     let (drive, bands) = filled();

@@ -1,10 +1,10 @@
-//! A process that is killed in a sync leaves what it wrote in the drive's cache; the next one finds it there, and the
-//! power goes.
+//! A process that is killed in a sync leaves its writes in the drive's cache. The next process
+//! finds them there, and then the power goes.
 
 use super::*;
 
-/// The record of a rewrite was in the cache alone: the next process finished the rewrite, and a power cut kept what
-/// that destroyed and lost the record.
+/// The record of a rewrite was only in the cache. The next process finished the rewrite, and a
+/// power cut kept the destruction and lost the record.
 #[test]
 fn a_rewrite_that_is_found_is_finished_once_its_record_is_durable() {
     let mut was_killed_count = 0;
@@ -40,8 +40,8 @@ fn a_rewrite_that_is_found_is_finished_once_its_record_is_durable() {
     assert!(was_killed_count > 100, "{was_killed_count}");
 }
 
-/// The checkpoint of an opening was in the cache alone: the next process discarded the log before it, which was the
-/// one that was durable.
+/// The checkpoint of an opening was only in the cache. The next process discarded the log before
+/// it, which was the durable one.
 #[test]
 fn the_log_that_is_durable_is_kept_until_another_is() {
     for (kill, cut) in (0..3).flat_map(|kill| (0..8).map(move |cut| (kill, cut))) {

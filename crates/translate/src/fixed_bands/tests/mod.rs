@@ -36,7 +36,7 @@ fn fills(disk: &dyn Disk, at: u64, len: u64) -> Result<Vec<u8>, String> {
     Ok(buf.chunks(BLOCK_LEN_BYTES).map(|block| block[0]).collect())
 }
 
-/// What one script drives.
+/// The state of one script.
 struct Story {
     drive: Arc<SimDisk>,
     bands: Option<FixedBands>,
@@ -108,7 +108,7 @@ impl Story {
         self.bands.as_ref().expect("the bands are open")
     }
 
-    /// Performs `what` and tells what the bands did for it.
+    /// Performs `what` and prints what the bands did for it.
     fn told(&self, what: impl FnOnce(&FixedBands) -> Result<(), DiskError>) -> String {
         let before = self.bands().band_counters();
         if let Err(error) = what(self.bands()) {
@@ -200,7 +200,7 @@ fn a_damaged_superblock_has_a_copy_and_a_damaged_journal_is_an_error() {
     let (drive, bands) = filled();
     bands.write(Lba::new(80), &blocks(7, 4), Persist::Through).unwrap();
     drop(bands);
-    // The first record behind the checkpoint; a later frame says that it was durable.
+    // The first record after the checkpoint; a later frame says that it was durable.
     drive.flip_bit(Lba::new(log.start.get() + 2), 1_000).unwrap();
     let error = FixedBands::open(drive).unwrap_err().to_string();
     assert!(error.starts_with("journal is damaged: region 0: the log is damaged"), "{error}");
@@ -255,7 +255,7 @@ fn a_failed_rewrite_is_finished_by_the_next_opening() {
         assert!(found == old || found == new, "{fail}: {found:?}");
         assert!(result.is_err() || found == new);
     }
-    // Staging failed; the rewrite failed; it did not.
+    // Staging failed; the rewrite failed; it succeeded.
     assert_eq!(
         outcomes.into_iter().collect::<Vec<_>>(),
         [(false, false, true), (false, true, true), (true, true, false)]
@@ -322,7 +322,8 @@ fn every_block_lies_where_it_is_found_and_errors_name_the_hosts_blocks() {
     drive.damage(BlockRange::new(below, Blocks::new(1)));
     let error = fills(&bands, 10, 20).unwrap_err();
     assert_eq!(error, "lba 20 cannot be read: medium error; restore the data from a copy");
-    // What cannot be read is left out of a rewrite, and stays unreadable until it is written or discarded.
+    // A block that cannot be read is left out of a rewrite, and stays unreadable until it is
+    // written or discarded.
     bands.write(Lba::new(16), &blocks(9, 1), Persist::Cached).unwrap();
     assert_eq!(fills(&bands, 16, 4).unwrap(), [9, 17, 17, 17]);
     let error = fills(&bands, 20, 1).unwrap_err();
@@ -353,8 +354,8 @@ fn what_waits_and_cannot_be_done_is_told_by_the_flush_and_goes_on_waiting() {
     assert_eq!(fills(&bands, 16, 12).unwrap(), [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
 }
 
-/// A block that cannot be read keeps nothing else from being written, through rewrites and openings, and is never
-/// taken for zeros; written again it can be read.
+/// A block that cannot be read does not keep other blocks from being written, through rewrites and
+/// openings. It never reads as zeros, and can be read once it is written again.
 #[test]
 fn an_unreadable_block_is_lost_alone_and_can_be_written_again() {
     let repairs = [(25, 1, Persist::Cached), (25, 1, Persist::Through), (24, 4, Persist::Cached)];
@@ -431,8 +432,9 @@ impl DiskLayer for Flaky {
     }
 }
 
-/// The power goes at any moment of a rewrite around an unreadable block, which it destroys below: from then on it can
-/// be read no more, whatever is written around it, and is never taken for zeros.
+/// The power goes at any moment of a rewrite around an unreadable block, which the rewrite destroys
+/// below. From then on the block cannot be read, whatever is written around it, and never reads as
+/// zeros.
 #[test]
 fn a_rewrite_around_an_unreadable_block_can_be_cut_anywhere() {
     let mut outcomes = std::collections::BTreeSet::new();
@@ -469,7 +471,7 @@ fn a_rewrite_around_an_unreadable_block_can_be_cut_anywhere() {
     assert_eq!(outcomes.len(), 2, "lost by the rewrite, or not yet");
 }
 
-/// What waits is older than what is written over it.
+/// A waiting write is older than writes over it.
 #[test]
 fn a_repair_over_a_part_of_what_waits_is_the_newer() {
     let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());

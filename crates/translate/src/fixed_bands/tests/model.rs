@@ -1,15 +1,16 @@
-//! Random writes, discards, flushes and power cuts, also while opening, against a model of what each
-//! block may be. The drive below destroys for real.
+//! Random writes, discards, flushes and power cuts, also during opening, against a model of the
+//! possible contents of each block. The drive below really destroys.
 
 use super::damage::KeepsDiscarded;
 use super::*;
 use std::collections::BTreeSet;
 
-/// For every block: all that a power cut may leave of it, as stamps; the last is what it is now.
+/// For every block, all contents that a power cut may leave, as stamps; the last one is the present
+/// content.
 struct Model {
     may_be: Vec<Vec<u64>>,
-    /// What was there before a discard: a drive that drops discards may have it yet where what was written since did
-    /// not reach the platter.
+    /// Contents from before a discard. A drive that drops discards may still have them if later
+    /// writes did not reach the platter.
     stale: Vec<Vec<u64>>,
 }
 
@@ -37,7 +38,7 @@ impl Model {
     }
 }
 
-/// A drive, bands on it, and what they should hold.
+/// A drive, bands on it, and their expected contents.
 struct Run {
     drive: Arc<SimDisk>,
     shape: Shape,
@@ -51,7 +52,7 @@ struct Run {
     told: String,
 }
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     staging: Staging,
@@ -119,7 +120,7 @@ impl Run {
     /// One request; false if the power went.
     fn step(&mut self) -> bool {
         let len = self.model.may_be.len() as u64;
-        // A third of all requests go on where the last one ended.
+        // A third of all requests continues where the last one ended.
         let goes_on = self.prng.chance(1, 3) && self.next_at < len;
         let at = if goes_on { self.next_at } else { self.prng.below(len) };
         let most = [1, 4, 30][self.prng.below(3) as usize];
@@ -186,7 +187,7 @@ impl Run {
         assert_eq!(found, expected, "{} at {at}", self.told);
     }
 
-    /// Turns the power on and opens, in spite of further power cuts.
+    /// Restores the power and opens the bands, through further power cuts.
     fn recover(&mut self, cuts: u64) {
         self.bands = None;
         for attempt in 0.. {
@@ -270,7 +271,7 @@ fn a_rewrite_can_be_cut_anywhere() {
                 run.model.settle(run.everything());
                 let plan = FaultPlan { power_cut_after: Some(cut), ..FaultPlan::default() };
                 run.drive.set_faults(plan);
-                // An append that nobody flushed, and a rewrite before it.
+                // An append without a flush, and a rewrite before it.
                 let _ = stamp(&mut run, 17, 3, 2) && stamp(&mut run, 2, 5, 3);
                 run.bands = None;
                 run.drive.power_cycle(&mut run.prng).unwrap();
@@ -284,7 +285,7 @@ fn a_rewrite_can_be_cut_anywhere() {
     }
 }
 
-/// The journal turns from region to region many times, with power cuts in between.
+/// The journal switches regions many times, with power cuts in between.
 #[test]
 fn the_journal_turns() {
     for (seed, shape) in (0..).zip(shapes().step_by(3)) {
@@ -304,7 +305,7 @@ fn the_journal_turns() {
     }
 }
 
-/// Without staging all is well as long as the power stays on.
+/// Without staging, all data is intact while the power stays on.
 #[test]
 fn without_staging_an_orderly_life_loses_nothing() {
     for (seed, shape) in (0..).zip(shapes().filter(|shape| !shape.refuses)) {
@@ -337,8 +338,8 @@ fn the_same_seed_gives_the_same_drive() {
     assert_ne!(hashes(1).0, hashes(2).0);
 }
 
-/// What was discarded a moment ago is destroyed, and the power goes before anyone flushed: it is the old data or
-/// nothing, on a drive that drops discards too.
+/// Freshly discarded blocks are destroyed, and the power goes before any flush. They read as the
+/// old data or as nothing, on a drive that drops discards too.
 #[test]
 fn a_write_before_discarded_blocks_leaves_none_of_them_destroyed() {
     for (read_back, kept) in
@@ -352,10 +353,10 @@ fn a_write_before_discarded_blocks_leaves_none_of_them_destroyed() {
             let open = || FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
             let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
             bands.write(Lba::new(16), &blocks(1, 12), Persist::Through).unwrap();
-            // With this the journal says that the blocks are durable.
+            // This makes the journal say that the blocks are durable.
             bands.write(Lba::new(64), &blocks(1, 1), Persist::Through).unwrap();
             bands.discard(range(18, 10)).unwrap();
-            // The second time its own blocks were discarded too.
+            // The second time, the write's own blocks were discarded too.
             bands.write(Lba::new(16 + 2 * kept), &blocks(2, 2), Persist::Cached).unwrap();
             drop(bands);
             drive.0.power_cycle(&mut Prng::new(1)).unwrap();
