@@ -113,7 +113,7 @@ impl DiskLayer for PhasedTracks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use imbrex_disk::{BLOCK_LEN_BYTES, GeometrySpec, Rule};
+    use imbrex_disk::{BLOCK_LEN_BYTES, Geometry, GeometrySpec, Rule};
     use imbrex_disk_sim::SimDisk;
 
     fn phases(track_count: u64, track_len: u64) -> PhasedTracks {
