@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_finds_what_cannot_be_read_and_nothing_else() {
+    fn a_check_finds_exactly_the_unreadable_blocks() {
         let (drive, options, driver) = written(true);
         let sound = checked(&driver);
         let (mapped, buffered) = (sound.mapped.get(), sound.buffered.get());
@@ -212,7 +212,7 @@ mod tests {
 
     /// A block that was in the write buffer and rotted in the journal is in no map.
     #[test]
-    fn a_check_tells_what_opening_lost() {
+    fn a_check_reports_losses_of_opening() {
         let (drive, options, driver) = written(false);
         let (held, at) = driver.state().copies.copies_of(range(0, 320)).next().unwrap();
         drop(driver);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_ends_when_it_is_told_to() {
+    fn a_check_can_be_ended_early() {
         let (_, _, driver) = written(true);
         let mut told = Vec::new();
         let stopped = driver.check_with(&mut |done, all| {

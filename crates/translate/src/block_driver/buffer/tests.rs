@@ -29,7 +29,7 @@ const FIGURE_3: [(u64, i64, u64); 5] =
     [(800, 1000, 4), (520, 1004, 2), (800, -1, 4), (802, 1006, 2), (521, 1008, 1)];
 
 #[test]
-fn figure_3_the_journal_says_what_the_buffer_holds() {
+fn figure_3_the_journal_holds_the_buffers_blocks() {
     let mut index = index(&[]);
     let mut regions = Regions::new(EvictionOrder::LargestRegion);
     let mut active = Vec::new();
@@ -87,7 +87,7 @@ fn block(stamp: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_buffer_gives_back_what_an_array_would() {
+fn the_buffer_agrees_with_an_array() {
     const LEN: u64 = 200;
     for seed in 0..8 {
         let mut prng = Prng::new(seed);
@@ -135,7 +135,7 @@ fn a_range_is_read_out_in_order() {
 
 #[test]
 #[should_panic(expected = "10..12 was to be held, 1 blocks of it are")]
-fn what_is_not_held_cannot_be_read_out() {
+fn blocks_that_are_not_held_cannot_be_read_out() {
     let mut buffer = Buffer::new(Blocks::new(100));
     buffer.write(Lba::new(11), &block(1));
     buffer.append_to(range(10, 2), &mut Vec::new());

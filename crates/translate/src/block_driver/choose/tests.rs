@@ -84,7 +84,7 @@ fn the_third_zone_is_the_one_that_merges_most_with_both() {
 }
 
 #[test]
-fn fewer_zones_than_wanted_are_all_chosen_and_none_is_none() {
+fn fewer_zones_than_wanted_are_all_chosen() {
     assert_eq!(choose(merged(20, 2), &[]), CleaningChoice::default());
     assert_eq!(numbers(&choose(merged(20, 3), &picture()[..1])), [3]);
     assert_eq!(numbers(&choose(merged(20, 0), &picture())), []);

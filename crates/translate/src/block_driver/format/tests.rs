@@ -108,7 +108,7 @@ fn golden_bytes() {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn written_structures_are_read_back() {
     assert_eq!(Superblock::decode(&superblock().encode()[..]), Ok(superblock()));
     let bytes = header();
     let block = |id: u64, at: u64, offset: u64| {
@@ -155,7 +155,7 @@ fn a_long_header_is_known_by_any_of_its_blocks() {
 }
 
 #[test]
-fn a_version_is_told_and_damage_is_none() {
+fn another_version_is_reported_and_damage_is_no_superblock() {
     let mut bytes = superblock().encode();
     bytes[8] = 2;
     assert_eq!(Superblock::decode(&bytes[..]), Err(Fault::Version { got: 2 }));
@@ -165,7 +165,7 @@ fn a_version_is_told_and_damage_is_none() {
 /// After any flipped bit, cut or random bytes: an error or a difference, never a panic or a wrong
 /// answer.
 #[test]
-fn damage_is_found_and_never_a_panic() {
+fn damage_is_detected_without_a_panic() {
     let mut prng = Prng::new(5);
     let (whole_super, whole_header, whole_checkpoint) =
         (superblock().encode(), header(), encoded_checkpoint());

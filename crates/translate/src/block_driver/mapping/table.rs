@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_by_entries() {
+    fn memory_depends_on_entries() {
         assert_eq!(table(10).memory_bytes(), 101 * 4);
         let one = NonZeroU64::MIN;
         let large = TableMapping::new(14_000_000_000_000 / 512, one);

@@ -104,7 +104,7 @@ fn blocks_of(ranges: &[PbaRange]) -> Vec<u64> {
 }
 
 #[test]
-fn the_mapping_says_what_an_array_would_say() {
+fn the_mapping_agrees_with_an_array() {
     for seed in 0..30 {
         let mut prng = Prng::new(seed);
         let (len, zone_len, zone_count) = (150, 20 + prng.below(30), 12);
@@ -164,7 +164,7 @@ fn compare(mapping: &Mapping, model: &Model, told: &str) {
 }
 
 #[test]
-fn a_lookup_tells_all_of_its_range_mapped_or_not() {
+fn a_lookup_covers_its_range_mapped_or_not() {
     let mapping = figure_4();
     let pieces = |at: BlockRange| -> Vec<(u64, u64, Option<u64>)> {
         let pieces = mapping.lookup(at);

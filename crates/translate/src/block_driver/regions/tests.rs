@@ -84,7 +84,7 @@ fn the_regions_that_cover_ranges_come_once_and_whole() {
 }
 
 #[test]
-fn lru_evicts_what_was_written_longest_ago_however_long() {
+fn lru_evicts_the_oldest_write_whatever_its_length() {
     let mut regions = of(LeastRecentlyWritten, &[(50, 1), (0, 30), (30, 5), (100, 9)]);
     assert_eq!(held(&regions), [(0, 30), (30, 5), (50, 1), (100, 9)], "neighbours stay apart");
     assert_eq!(regions.victim(), Some(range(50, 1)));
@@ -94,7 +94,7 @@ fn lru_evicts_what_was_written_longest_ago_however_long() {
 }
 
 #[test]
-fn lru_keeps_the_age_of_what_a_write_leaves_of_an_entry() {
+fn lru_keeps_the_age_of_the_rest_of_an_entry() {
     let mut regions = of(LeastRecentlyWritten, &[(0, 30), (40, 10)]);
     assert_eq!(regions.insert(range(10, 5)).get(), 0);
     assert_eq!(held(&regions), [(0, 10), (10, 5), (15, 15), (40, 10)]);
@@ -190,7 +190,7 @@ fn model_of_entries(order: EvictionOrder, model: &[Option<u64>]) -> Vec<(u64, u6
 }
 
 #[test]
-fn both_orders_say_what_an_array_would_say() {
+fn both_orders_agree_with_an_array() {
     const LEN: u64 = 150;
     for (seed, order) in (0..40).flat_map(|s| [(s, LargestRegion), (s, LeastRecentlyWritten)]) {
         let mut prng = Prng::new(seed);
@@ -230,7 +230,7 @@ fn both_orders_say_what_an_array_would_say() {
 
 /// The order of eviction is not modelled here; the held blocks and the invariants are.
 #[test]
-fn parts_hold_what_an_array_would_hold() {
+fn parts_agree_with_an_array() {
     const LEN: u64 = 3 * PART_LEN;
     for seed in 0..40 {
         let mut prng = Prng::new(seed);

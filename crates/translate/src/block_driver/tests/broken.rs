@@ -77,7 +77,7 @@ fn options_here() -> DriverOptions {
 /// written to the other zone rots. The record that emptied the old zone did not count then: the map
 /// led to a blank zone, and the next write there was refused.
 #[test]
-fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
+fn rot_at_the_end_of_a_zone_does_not_map_a_zone_begun_anew() {
     for shape in SHAPES {
         for (is_readable, is_written) in
             [(false, false), (false, true), (true, false), (true, true)]
@@ -144,7 +144,7 @@ fn what_rots_at_the_end_of_a_zone_brings_back_no_zone_begun_anew() {
 /// the same is damage. It is damage too if the journal continues after a flush: then the block
 /// rotted.
 #[test]
-fn what_a_power_cut_broke_is_what_it_was_before_and_what_rotted_is_an_error() {
+fn a_block_broken_by_a_power_cut_keeps_its_old_content_and_a_rotten_one_is_an_error() {
     for (shape, is_flushed) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)])
     {
         let told = format!("{shape:?}, flushed: {is_flushed}");

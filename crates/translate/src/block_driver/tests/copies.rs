@@ -212,7 +212,7 @@ fn either_copy_is_enough_and_neither_is_an_error() {
 
 /// Two damaged blocks of a checkpoint, one in each copy, are not the same block.
 #[test]
-fn copies_of_a_checkpoint_mend_each_other() {
+fn copies_of_a_checkpoint_complete_each_other() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 2)).memory().unwrap());
     let options = options(400);
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
@@ -279,7 +279,7 @@ fn a_rotten_superblock_has_a_twin() {
 /// finished, and the block rots. It costs nothing if the journal certainly ends inside another
 /// zone.
 #[test]
-fn what_rots_in_a_torn_entry_is_missed_by_nobody() {
+fn rot_in_a_torn_entry_costs_nothing() {
     let (drive, options, driver) = written(false);
     driver.checkpoint().unwrap();
     driver.write(Lba::new(1), &[1; BLOCK_LEN_BYTES], Persist::Through).unwrap();

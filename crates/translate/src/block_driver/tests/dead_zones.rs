@@ -122,7 +122,7 @@ fn check_lives_again(death: Death) {
 }
 
 #[test]
-fn no_checksum_outlives_what_was_trimmed() {
+fn no_checksum_outlives_trimmed_data() {
     check_lives_again(Death::Trimmed);
 }
 
@@ -132,6 +132,6 @@ fn no_checksum_of_an_earlier_version_counts_in_the_next_life() {
 }
 
 #[test]
-fn no_checksum_outlives_what_a_power_cut_tore() {
+fn no_checksum_outlives_torn_data() {
     check_lives_again(Death::Torn);
 }

@@ -10,7 +10,7 @@ use pool::Use;
 /// Recovery finishes a zone that begins with an incomplete header: reads after it return fill from
 /// then on.
 #[test]
-fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
+fn a_header_torn_at_a_zones_start_does_not_prevent_opening() {
     let block_count = 250;
     assert!(format::header_len(block_count).get() >= 2);
     for kept in 1..8 {
@@ -40,7 +40,7 @@ fn a_header_torn_at_a_zones_start_refuses_no_later_opening() {
 /// A journal zone whose first write fails is open and holds nothing. The next opening finished it,
 /// and the one after that took it for a zone whose first entry is damaged.
 #[test]
-fn a_zone_that_a_failed_write_has_begun_refuses_no_later_opening() {
+fn a_zone_begun_by_a_failed_write_does_not_prevent_opening() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
     let options = DriverOptions { journal_zone_count: 3, ..options(60) };
     let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);

@@ -72,7 +72,7 @@ impl DiskLayer for Finishing {
 /// zone that had turned read-only or offline by then failed the host's write, and all later ones
 /// were refused.
 #[test]
-fn a_zone_given_up_before_it_is_finished_fails_no_write() {
+fn a_zone_given_up_before_its_finish_does_not_fail_a_write() {
     for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
         let mut used = BTreeSet::new();
         for after in 0.. {
@@ -121,7 +121,7 @@ fn a_zone_given_up_before_it_is_finished_fails_no_write() {
 /// More data zones are written in part than can be written on. Opening finishes the others, with a
 /// summary.
 #[test]
-fn opening_finishes_no_data_zone_before_its_summary_is_durable() {
+fn opening_finishes_a_data_zone_after_its_summary_is_durable() {
     let drive = Finishing::new();
     let options = options(100);
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();

@@ -48,7 +48,7 @@ fn a_newer_one(superblock: &mut Superblock) {
 }
 
 #[test]
-fn a_superblock_that_the_host_wrote_stands_in_for_none() {
+fn a_superblock_written_by_the_host_is_no_stand_in() {
     for forge in [another_device, a_newer_one] {
         for failure in [ZoneFailure::Offline, ZoneFailure::ReadOnly] {
             for dead in 0..2 {
@@ -63,7 +63,7 @@ fn a_superblock_that_the_host_wrote_stands_in_for_none() {
 
 /// The same while the last zone of superblocks is blank and a stand-in has the true one.
 #[test]
-fn a_true_stand_in_is_told_from_a_forged_one() {
+fn a_true_stand_in_is_distinguished_from_a_forged_one() {
     for forge in [another_device, a_newer_one] {
         let (drive, driver, data) = forged(forge);
         let (superblock, free) = {
@@ -119,7 +119,7 @@ fn a_drive_without_zones_for_a_journal_is_refused() {
 
 /// The next number would be 0, or would not exist, or would not fit a record.
 #[test]
-fn numbers_that_have_no_next_one_are_refused() {
+fn numbers_without_a_successor_are_refused() {
     let drive = || Arc::new(SimDisk::builder(zoned(40, 64, 5)).memory().unwrap());
     for number in [1 << 63, u64::MAX] {
         let error = made(&drive(), |superblock, _| superblock.number = number);
@@ -138,7 +138,7 @@ fn numbers_that_have_no_next_one_are_refused() {
 /// Where a journal zone ends in fill, only an entry says how long the entry is. Memory of that
 /// length was allocated, up to 16 TiB.
 #[test]
-fn an_entry_longer_than_any_is_none() {
+fn an_entry_beyond_the_longest_is_damage() {
     let geometry = zoned_as(60, 200, |spec| spec.strict_reads = false);
     let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
     let open = || BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(100));

@@ -143,7 +143,7 @@ fn a_read_only_zone_of_the_journal_ends_with_its_last_entry() {
 
 /// An entry that a power cut tore and whose zone then turned read-only never happened.
 #[test]
-fn an_entry_torn_in_a_read_only_zone_is_none() {
+fn an_entry_torn_in_a_read_only_zone_never_happened() {
     for kept in 0..8 {
         let geometry = zoned_as(60, 200, |spec| spec.strict_reads = false);
         let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
@@ -237,7 +237,7 @@ fn a_drive_with_dead_zones_becomes_a_device() {
 /// A journal zone goes offline while the device is open. The data that it held for the write buffer
 /// is in memory, and the next flush makes it durable again, whatever the reason for that flush.
 #[test]
-fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
+fn data_of_an_offline_journal_zone_is_journaled_again() {
     for is_checkpointed in [true, false] {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
         let options = options(400);
@@ -268,7 +268,7 @@ fn what_an_offline_zone_of_the_journal_held_is_journaled_again() {
 /// A blank journal zone is found offline when it is to be reset. Nothing in it is needed, and the
 /// next flush records that where opening looks.
 #[test]
-fn a_zone_of_the_journal_that_is_lost_is_told_of() {
+fn a_lost_journal_zone_is_recorded() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
     let options = options(400);
     let driver = numbered(&drive, &options);
@@ -287,7 +287,7 @@ fn a_zone_of_the_journal_that_is_lost_is_told_of() {
 /// A journal zone goes offline while the device is closed. If the journal ends inside another zone,
 /// this one can only hold copies for the write buffer, and only they are lost.
 #[test]
-fn an_offline_zone_of_the_journal_costs_what_it_held() {
+fn an_offline_journal_zone_costs_its_data() {
     for used in [JournalUse::Free, JournalUse::Sealed] {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
         let options = options(400);
@@ -326,7 +326,7 @@ fn an_offline_zone_of_the_journal_costs_what_it_held() {
 /// The entries after the checkpoint may be in it, or their continuation. Right after opening
 /// nothing shows where the journal ends.
 #[test]
-fn an_offline_zone_of_the_journal_may_hold_what_was_written_last() {
+fn an_offline_journal_zone_may_hold_the_last_entries() {
     for (count, used) in [(70, JournalUse::Sealed), (1, JournalUse::Open), (0, JournalUse::Free)] {
         let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
         // With this many zones no checkpoint is due.
@@ -352,7 +352,7 @@ fn an_offline_zone_of_the_journal_may_hold_what_was_written_last() {
 /// The zone was full: it was sealed without a request to the drive, and its data was in memory
 /// only.
 #[test]
-fn a_full_journal_zone_that_goes_offline_costs_nothing_behind_a_flush() {
+fn a_full_journal_zone_that_goes_offline_costs_nothing_after_a_flush() {
     let mut flushed_count = 0;
     for (extra, count) in (0..4).flat_map(|extra| (20..60).map(move |count| (extra, count))) {
         let told = format!("{extra} and {count} blocks");

@@ -246,7 +246,7 @@ impl Run {
 }
 
 #[test]
-fn what_was_flushed_survives_power_cuts_anywhere() {
+fn flushed_data_survives_power_cuts_anywhere() {
     let mut counters = DriverCounters::default();
     let (mut cleanings, mut ignored, mut checkpoints, mut lent_count) = (0, 0, 0, 0);
     for seed in 0..30 {
@@ -274,7 +274,7 @@ fn what_was_flushed_survives_power_cuts_anywhere() {
 }
 
 #[test]
-fn a_device_written_many_times_over_never_runs_out() {
+fn a_device_overwritten_many_times_never_runs_out_of_room() {
     let mut lent_count = 0;
     for seed in 0..6 {
         let mut run = Run::new(seed);
@@ -340,7 +340,7 @@ fn a_full_device_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
+fn failed_openings_say_why() {
     let open = |drive: &Arc<SimDisk>| {
         BlockDriver::open(Arc::clone(drive) as Arc<dyn Disk>, &options(30)).unwrap_err().to_string()
     };
@@ -364,7 +364,7 @@ fn what_cannot_be_opened_says_why() {
 }
 
 #[test]
-fn what_takes_no_room_is_known() {
+fn unwritten_blocks_are_known() {
     let drive = Arc::new(SimDisk::builder(zoned(40, 64, 2)).memory().unwrap());
     let driver = BlockDriver::format(drive as Arc<dyn Disk>, &options(30)).unwrap();
     let written = vec![7; 10 * BLOCK_LEN_BYTES];
@@ -580,7 +580,7 @@ fn a_rotten_summary_makes_its_stretch_unreadable() {
 }
 
 #[test]
-fn a_write_that_went_elsewhere_is_noticed_at_both_places() {
+fn a_misdirected_write_is_noticed_at_both_places() {
     let (drive, options, driver) = written(true);
     let landed = places(&driver, 20).0;
     let place = {
@@ -608,7 +608,7 @@ fn a_write_that_went_elsewhere_is_noticed_at_both_places() {
 /// Contents of the write buffer at a power cut that rot or become unreadable in the journal:
 /// opening finds them lost, and they stay lost until they are written again.
 #[test]
-fn what_rots_in_the_journal_is_known() {
+fn rot_in_the_journal_is_known() {
     for behind_a_checkpoint in [false, true] {
         let (drive, options, driver) = written(false);
         if behind_a_checkpoint {

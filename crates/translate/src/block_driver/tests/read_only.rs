@@ -61,7 +61,7 @@ fn failed(
 
 /// For missing blocks the journal's copy counts, and the checksums of the others are known.
 #[test]
-fn what_did_not_reach_a_read_only_zone_is_still_in_the_journal() {
+fn data_that_did_not_reach_a_read_only_zone_is_in_the_journal() {
     let mut ignored_count = 0;
     for (strict_reads, has_zeros) in [(true, false), (false, false), (false, true)] {
         for (safe_count, count) in [(0, 60), (100, 150)] {
@@ -95,7 +95,7 @@ fn what_did_not_reach_a_read_only_zone_is_still_in_the_journal() {
 /// Earlier versions mapped blocks that never reached such a zone. They are lost, and nothing else
 /// is.
 #[test]
-fn what_is_mapped_above_an_end_is_an_unreadable_block() {
+fn blocks_mapped_above_the_end_are_unreadable() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 200, 0)).memory().unwrap());
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(400)).unwrap();
     for index in 0..20 {
@@ -124,7 +124,7 @@ fn what_is_mapped_above_an_end_is_an_unreadable_block() {
 /// A host that writes anything anywhere, power cuts, and zones that turn read-only at some of the
 /// cuts: mostly zones that were being written.
 #[test]
-fn what_was_flushed_survives_zones_that_turn_read_only() {
+fn flushed_data_survives_zones_that_turn_read_only() {
     let mut ignored_count = 0;
     for seed in 0..8 {
         let Run { options, prng, .. } = Run::new(seed);
@@ -186,7 +186,7 @@ fn what_was_flushed_survives_zones_that_turn_read_only() {
 /// this and that the zone is empty. The checksums of its contents were forgotten, although the
 /// contents count again.
 #[test]
-fn a_read_only_zone_is_not_empty_before_the_flush_that_says_so() {
+fn a_read_only_zone_is_emptied_by_a_flushed_record_only() {
     const COUNT: u64 = 12;
     let mut ignored_count = 0;
     for seed in 0..120 {

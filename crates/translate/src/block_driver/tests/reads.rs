@@ -74,7 +74,7 @@ fn zone_of_5(driver: &BlockDriver) -> pool::PoolZone {
 /// Between the lookup and the read, the zone of a block is written with other data: once, or before
 /// each attempt.
 #[test]
-fn a_read_is_of_the_zone_that_it_looked_at() {
+fn a_read_returns_the_zone_that_it_looked_up() {
     for meddled_count in [1_u64, 2, 3, 9] {
         let (drive, driver) = filled();
         let len = driver.geometry().len().get();
@@ -113,7 +113,7 @@ fn a_read_is_of_the_zone_that_it_looked_at() {
 /// Between the lookup and the read, the block is written elsewhere, and then its zone is given up:
 /// the read failed.
 #[test]
-fn a_read_of_a_zone_that_is_given_up_looks_again() {
+fn a_read_of_a_zone_given_up_meanwhile_is_repeated() {
     let (drive, driver) = filled();
     let meddler = {
         let (driver, drive) = (Arc::downgrade(&driver), Arc::downgrade(&drive));
@@ -145,7 +145,7 @@ fn a_read_of_a_zone_that_is_given_up_looks_again() {
 /// Readers next to a writer that makes the driver evict, clean and reset all the time: each block
 /// has one of the versions that it had during the read.
 #[test]
-fn readers_beside_a_writer_see_what_was_written() {
+fn concurrent_readers_see_whole_versions() {
     const LEN: u64 = 200;
     let drive = Arc::new(SimDisk::builder(zoned(40, 32, 0)).memory().unwrap());
     let options = DriverOptions { kept_summary_count: 1, ..options(20) };

@@ -67,7 +67,7 @@ fn other_orders_evict_them() {
 }
 
 #[test]
-fn what_stays_survives_a_power_cut_at_any_moment() {
+fn kept_data_survives_a_power_cut_at_any_moment() {
     let mut cut_count = 0;
     for event_count in (0..600).step_by(7) {
         let scene = Scene::new(EvictionOrder::LongestAndOldest);

@@ -56,7 +56,7 @@ fn fill_journal(run: &mut Run) -> bool {
 }
 
 #[test]
-fn a_commit_that_turns_the_journal_many_times_leaves_the_reserve() {
+fn a_commit_through_many_journal_zones_leaves_the_reserve() {
     let mut run = full_device(Blocks::new(0));
     for _ in 0..200 {
         assert!(fill_journal(&mut run));
@@ -69,7 +69,7 @@ fn a_commit_that_turns_the_journal_many_times_leaves_the_reserve() {
 }
 
 #[test]
-fn so_it_does_under_power_cuts() {
+fn a_commit_through_many_journal_zones_survives_power_cuts() {
     let mut run = full_device(Blocks::new(10_000));
     let mut urgent_cleanings = 0;
     for _ in 0..60 {

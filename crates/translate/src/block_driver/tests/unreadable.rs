@@ -51,7 +51,7 @@ fn check_lost(driver: &BlockDriver, blocks: &[u64]) {
 }
 
 #[test]
-fn unreadable_blocks_cost_themselves_and_no_zones() {
+fn unreadable_blocks_cost_only_themselves() {
     let (drive, options, driver, blocks) = damaged();
     wear(&driver, &blocks, 1);
     check_lost(&driver, &blocks);
@@ -77,7 +77,7 @@ fn unreadable_blocks_cost_themselves_and_no_zones() {
 /// Blocks that were given up stay lost after any power cuts: they never read as zeros or as another
 /// block.
 #[test]
-fn what_was_given_up_stays_lost() {
+fn blocks_given_up_stay_lost() {
     let (drive, options, mut driver, blocks) = damaged();
     let mut prng = Prng::new(7);
     for round in 0..20 {
@@ -109,7 +109,7 @@ fn what_was_given_up_stays_lost() {
 
 /// Nothing is in doubt after a failed read: cleaning tries again later.
 #[test]
-fn a_read_that_fails_in_cleaning_stops_nothing() {
+fn a_failed_read_in_cleaning_stops_nothing() {
     for is_idle in [true, false] {
         let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
         let driver = worn(&drive, &options(60), 60);
@@ -137,7 +137,7 @@ fn a_read_that_fails_in_cleaning_stops_nothing() {
 /// A drive that no longer reads: the host that waits for room gets the error, and no read is
 /// repeated without end.
 #[test]
-fn reads_that_fail_for_good_are_told_when_room_is_needed() {
+fn permanent_read_failures_are_reported_when_room_is_needed() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
     let driver = worn(&drive, &options(60), 60);
     let len = driver.geometry().len().get();

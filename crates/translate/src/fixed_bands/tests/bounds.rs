@@ -79,7 +79,7 @@ fn more_runs_than_a_checkpoint_takes_become_fewer() {
 /// On a drive that drops discards: blocks between two runs that were destroyed below do not simply
 /// count as valid.
 #[test]
-fn what_is_destroyed_between_two_runs_is_written_before_it_counts_as_valid() {
+fn destroyed_blocks_between_two_runs_are_written_before_they_count_as_valid() {
     let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
     let drive = Arc::new(KeepsDiscarded(drive));
     let options = BandOptions { run_count_max: 2, ..options(16) };
@@ -116,7 +116,7 @@ fn a_part_of_a_failed_write_between_two_runs_is_written_before_it_counts_as_vali
 
 /// On a drive that refuses to destroy: the remains of a failed write blocked all writes before it.
 #[test]
-fn a_failed_write_leaves_nothing_in_the_way() {
+fn a_failed_write_does_not_block_later_writes() {
     for seed in 0..20 {
         let drive = SimDisk::builder(shingled(800, 4, 2)).refuse_destroying().memory().unwrap();
         let drive = Arc::new(drive);
@@ -154,7 +154,7 @@ fn check_gap(drive: Arc<dyn Disk>, bands: FixedBands) {
 /// More runs than the log takes, on a drive that drops discards: a gap that is not blank below is
 /// not chosen to count as valid, even if it is the shortest.
 #[test]
-fn an_opening_closes_no_gap_that_is_not_blank() {
+fn opening_closes_only_blank_gaps() {
     let mut valid = Runs::default();
     (0..15_000).for_each(|n| valid.insert(range(4 * n, 2)));
     // One gap of one block; all others have two.

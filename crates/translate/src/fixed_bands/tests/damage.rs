@@ -5,7 +5,7 @@ use crate::error::FormatFault;
 
 /// The header of the newer log rots: the older log must not count in its place.
 #[test]
-fn a_rotten_header_of_a_log_rolls_nothing_back() {
+fn a_rotten_log_header_does_not_roll_back() {
     let (drive, bands) = filled();
     drop(bands);
     let bands = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
@@ -29,7 +29,7 @@ fn a_rotten_header_of_a_log_rolls_nothing_back() {
 /// that was being written cannot be read afterwards: the header of a log, its checkpoint or its
 /// end, a slot, a band.
 #[test]
-fn what_a_cut_breaks_keeps_no_drive_from_opening() {
+fn blocks_broken_by_a_cut_do_not_prevent_opening() {
     for seed in 0..24 {
         let mut cut = 0;
         loop {
@@ -81,7 +81,7 @@ fn what_a_cut_breaks_keeps_no_drive_from_opening() {
 /// Acknowledged records are before the end of the log. The block at its end was being written when
 /// the power went.
 #[test]
-fn an_unreadable_block_behind_the_journal_keeps_no_drive_from_opening() {
+fn an_unreadable_block_after_the_journal_does_not_prevent_opening() {
     let (drive, bands) = filled();
     let expected = fills(&bands, 0, 128).unwrap();
     let log = bands.layout.logs[bands.read_state().journal.region_index()];
@@ -133,7 +133,7 @@ impl DiskLayer for KeepsDiscarded {
 }
 
 #[test]
-fn what_lay_on_a_drive_before_is_no_rotten_header() {
+fn earlier_content_of_a_drive_is_no_rotten_header() {
     let drive = SimDisk::builder(shingled(800, 4, 2)).memory().unwrap();
     let drive = Arc::new(KeepsDiscarded(Arc::new(drive)));
     drive.0.write(Lba::new(0), &blocks(0xEE, 800), Persist::Through).unwrap();
@@ -148,7 +148,7 @@ fn what_lay_on_a_drive_before_is_no_rotten_header() {
 }
 
 #[test]
-fn what_waits_is_read_from_memory_whatever_lies_below() {
+fn waiting_writes_are_read_from_memory() {
     let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
     let options = BandOptions { gather_len: Blocks::new(16), ..options(16) };
     let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
@@ -161,7 +161,7 @@ fn what_waits_is_read_from_memory_whatever_lies_below() {
 }
 
 #[test]
-fn a_destroyed_block_is_found_beside_unreadable_ones() {
+fn a_destroyed_block_is_found_among_unreadable_ones() {
     let drive = Arc::new(SimDisk::builder(shingled(64, 4, 2)).memory().unwrap());
     for at in [4, 0] {
         drive.write(Lba::new(at), &blocks(1, 4), Persist::Through).unwrap();
@@ -176,7 +176,7 @@ fn a_destroyed_block_is_found_beside_unreadable_ones() {
 
 /// A valid checksum says nothing about the writer.
 #[test]
-fn made_up_numbers_are_damage() {
+fn forged_numbers_are_damage() {
     let (drive, bands) = filled();
     let layout = bands.layout.clone();
     drop(bands);

@@ -6,7 +6,7 @@ use super::*;
 /// The record of a rewrite was only in the cache. The next process finished the rewrite, and a
 /// power cut kept the destruction and lost the record.
 #[test]
-fn a_rewrite_that_is_found_is_finished_once_its_record_is_durable() {
+fn a_rewrite_is_finished_only_if_its_record_is_durable() {
     let mut was_killed_count = 0;
     for (kill, cut) in (0..6).flat_map(|kill| (0..8).map(move |cut| (kill, cut))) {
         for seed in 0..8 {
@@ -43,7 +43,7 @@ fn a_rewrite_that_is_found_is_finished_once_its_record_is_durable() {
 /// The checkpoint of an opening was only in the cache. The next process discarded the log before
 /// it, which was the durable one.
 #[test]
-fn the_log_that_is_durable_is_kept_until_another_is() {
+fn the_durable_log_is_kept_until_the_next_is_durable() {
     for (kill, cut) in (0..3).flat_map(|kill| (0..8).map(move |cut| (kill, cut))) {
         for seed in 0..16 {
             let told = format!("killed in sync {kill}, cut at event {cut}, seed {seed}");

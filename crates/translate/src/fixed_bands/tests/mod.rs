@@ -146,7 +146,7 @@ fn band_scripts() {
 }
 
 #[test]
-fn what_cannot_be_bands_is_refused_clearly() {
+fn impossible_bands_are_refused_with_a_reason() {
     let conventional = Arc::new(SimDisk::tiny_conventional(Blocks::new(1_000)));
     let check = |drive: Arc<SimDisk>, options: &BandOptions, expected: &str| {
         let error = FixedBands::format(drive, options).expect_err("refused").to_string();
@@ -263,7 +263,7 @@ fn a_failed_rewrite_is_finished_by_the_next_opening() {
 }
 
 #[test]
-fn runs_are_bounded_and_what_is_too_many_counts_as_valid() {
+fn runs_are_bounded_and_gaps_beyond_the_bound_count_as_valid() {
     let drive = Arc::new(SimDisk::builder(shingled(3_000, 4, 2)).memory().unwrap());
     let mut options = options(32);
     options.run_count_max = 8;
@@ -308,7 +308,7 @@ fn amplification_follows_from_the_counters() {
 }
 
 #[test]
-fn every_block_lies_where_it_is_found_and_errors_name_the_hosts_blocks() {
+fn locate_and_host_block_are_inverse_and_errors_name_the_hosts_blocks() {
     let (drive, bands) = filled();
     let len = bands.geometry().len().get();
     let mut found: Vec<u64> = Vec::new();
@@ -333,7 +333,7 @@ fn every_block_lies_where_it_is_found_and_errors_name_the_hosts_blocks() {
 }
 
 #[test]
-fn what_waits_and_cannot_be_done_is_told_by_the_flush_and_goes_on_waiting() {
+fn a_waiting_write_that_fails_is_reported_by_the_flush_and_keeps_waiting() {
     let (drive, bands) = filled();
     drop(bands);
     let mut options = options(16);
@@ -473,7 +473,7 @@ fn a_rewrite_around_an_unreadable_block_can_be_cut_anywhere() {
 
 /// A waiting write is older than writes over it.
 #[test]
-fn a_repair_over_a_part_of_what_waits_is_the_newer() {
+fn a_repair_over_a_part_of_a_waiting_write_is_newer() {
     let drive = Arc::new(SimDisk::builder(shingled(800, 4, 2)).memory().unwrap());
     let options = BandOptions { gather_len: Blocks::new(16), ..options(16) };
     let bands = FixedBands::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();

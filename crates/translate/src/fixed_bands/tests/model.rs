@@ -230,7 +230,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
 }
 
 #[test]
-fn what_was_flushed_survives_power_cuts_anywhere() {
+fn flushed_data_survives_power_cuts_anywhere() {
     let (mut rewrites, mut recoveries) = (0, BTreeSet::new());
     for (shape, seed) in (0..6).flat_map(|round| shapes().map(move |s| (s, round))) {
         let mut run = Run::new(seed, shape);
@@ -287,7 +287,7 @@ fn a_rewrite_can_be_cut_anywhere() {
 
 /// The journal switches regions many times, with power cuts in between.
 #[test]
-fn the_journal_turns() {
+fn the_journal_switches_regions() {
     for (seed, shape) in (0..).zip(shapes().step_by(3)) {
         let mut run = Run::new(seed, shape);
         let epoch = |run: &Run| run.bands().read_state().journal.epoch();
@@ -307,7 +307,7 @@ fn the_journal_turns() {
 
 /// Without staging, all data is intact while the power stays on.
 #[test]
-fn without_staging_an_orderly_life_loses_nothing() {
+fn without_staging_nothing_is_lost_while_the_power_stays() {
     for (seed, shape) in (0..).zip(shapes().filter(|shape| !shape.refuses)) {
         let mut run = Run::new(seed, Shape { staging: Staging::None, ..shape });
         for _ in 0..4 {

@@ -34,7 +34,7 @@ fn ascending_and_descending_runs_fill_their_leaves() {
 }
 
 #[test]
-fn what_is_left_after_most_is_gone_takes_little_memory() {
+fn memory_shrinks_when_most_runs_are_removed() {
     let mut runs = PackedRuns::default();
     for key in 0..100_000 {
         runs.insert(run(key, key, 1));
@@ -47,7 +47,7 @@ fn what_is_left_after_most_is_gone_takes_little_memory() {
 }
 
 #[test]
-fn the_container_says_what_a_tree_would_say() {
+fn the_container_agrees_with_a_tree() {
     for seed in 0..12 {
         let mut prng = Prng::new(seed);
         let keys = if seed % 3 == 0 { 3000 } else { 1 << 40 };
