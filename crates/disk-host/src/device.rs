@@ -2,6 +2,7 @@
 //! them.
 
 use crate::error::HostDiskError;
+use crate::holder::holder;
 use crate::ioctl::{self, RawZone, SECTOR_LEN_BYTES, ZoneRequest};
 use crate::limits::Limits;
 use crate::report;
@@ -251,7 +252,7 @@ fn look(path: &Path) -> std::result::Result<Limits, HostDiskError> {
 fn cannot_open(path: &Path, errno: Errno) -> HostDiskError {
     let path = path.to_owned();
     match errno {
-        Errno::BUSY => HostDiskError::InUse { path },
+        Errno::BUSY => HostDiskError::InUse { holder: holder(&path), path },
         Errno::ACCESS | Errno::PERM => HostDiskError::NotPermitted { path },
         Errno::ROFS => HostDiskError::ReadOnly { path },
         // The name exists, but its device is gone.

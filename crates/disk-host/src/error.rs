@@ -20,10 +20,13 @@ pub enum HostDiskError {
         path: PathBuf,
     },
     /// The device is mounted, part of another device, or open in another program.
-    #[error("{}: in use: mounted, part of another device, or open in another program; end that first", path.display())]
+    #[error("{}: is in use by {holder}; end that use first", path.display())]
     InUse {
         /// Which path.
         path: PathBuf,
+        /// The user of the device, in words: a process with its number, a mounted file system, or a
+        /// device that is made of this one.
+        holder: String,
     },
     /// The user of this process may not read and write the device.
     #[error("{}: permission denied; run as root, or as a member of the group that owns it", path.display())]

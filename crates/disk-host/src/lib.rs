@@ -41,6 +41,7 @@
 mod device;
 mod disk;
 mod error;
+mod holder;
 mod ioctl;
 mod limits;
 mod report;

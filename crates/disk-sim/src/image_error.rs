@@ -45,19 +45,22 @@ pub enum ImageError {
         path: PathBuf,
     },
     /// Another process, or another disk in this process, has the file open.
-    #[error("{}: in use by another process; stop that one first", path.display())]
+    #[error("{}: is in use by {holder}; end that use first", path.display())]
     InUse {
         /// Which path.
         path: PathBuf,
+        /// Which process, in words: `process 1234 (imbrex serve)`, `this process`, or `another process`
+        /// if the system does not show which.
+        holder: String,
     },
     /// The file is not a drive image.
     #[error(
-        "{}: not an Imbrex drive image: begins with {got:?}, expected \"IMBREXDK\"", path.display()
+        "{}: is not an Imbrex drive image: it begins with \"{got}\", not with \"IMBREXDK\"", path.display()
     )]
     NotAnImage {
         /// Which path.
         path: PathBuf,
-        /// The first bytes of the file.
+        /// The first eight bytes of the file, escaped if they are not text.
         got: String,
     },
     /// A newer program wrote the file.

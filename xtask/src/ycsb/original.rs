@@ -255,7 +255,7 @@ impl Original {
         child.kill().context("cannot end java")?;
         child.wait().context("cannot wait for java")?;
         let second = second?;
-        ensure!(second.contains("in use by another process"), "{second}");
+        ensure!(second.contains("is in use by process"), "{second}");
         let count = acknowledged.context("it ended early")?;
         self.rust_verifies(&drive, count, &[])?;
         println!("  killed: all of {count} records that YCSB had counted are there");

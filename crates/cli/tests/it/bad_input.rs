@@ -30,7 +30,7 @@ fn every_reader_fails(path: &Path, code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn paths_that_hold_no_drive() {
+fn paths_without_a_drive() {
     let drive = Drive::new();
     every_reader_fails(&drive.beside("nowhere"), 4, &["no such file"]);
     every_reader_fails(drive.dir.path(), 4, &["a directory"]);
@@ -40,7 +40,7 @@ fn paths_that_hold_no_drive() {
     fs::write(&text, "").unwrap();
     every_reader_fails(&text, 4, &[]);
     imbrex(&["drive", "create", drive.path_str()]).fails(4, &["exists already"]);
-    imbrex(&["drive", "create", "/nowhere/d.imbrex"]).fails(4, &["/nowhere is no directory"]);
+    imbrex(&["drive", "create", "/nowhere/d.imbrex"]).fails(4, &["/nowhere is not a directory"]);
 }
 
 #[test]
@@ -133,7 +133,8 @@ fn a_drive_in_use_is_refused() {
     let records = json_lines(10_000, 0);
     let mut stdin = holder.stdin.take().unwrap();
     std::io::Write::write_all(&mut stdin, records.as_bytes()).unwrap();
-    every_reader_fails(&drive.path(), 4, &["in use by another process"]);
+    let holder_shown = format!("is in use by process {} (imbrex load)", holder.id());
+    every_reader_fails(&drive.path(), 4, &[&holder_shown]);
     drop(stdin);
     assert!(holder.wait().unwrap().success());
 }
@@ -149,7 +150,7 @@ fn a_read_only_file_is_refused() {
 }
 
 #[test]
-fn no_space_on_the_host_is_an_error_and_the_store_stays() {
+fn a_full_host_is_an_error_and_the_store_survives() {
     let drive = Drive::new();
     drive.run("put", &["before", "1"]).ok();
     // The shell's limit on file length stands for a full disk: writes past it fail in the same way.
@@ -174,7 +175,7 @@ fn no_space_on_the_host_is_an_error_and_the_store_stays() {
 }
 
 #[test]
-fn keys_that_cannot_be() {
+fn impossible_keys() {
     let drive = Drive::new();
     drive.run("put", &["", "v"]).fails(3, &["key of 0 bytes", "1 to 65536"]);
     let long = "k".repeat(65_537);
@@ -193,7 +194,7 @@ fn small(drive: &Drive) -> String {
 
 /// Each was accepted silently, ended with another exit code, or used up the machine's memory.
 #[test]
-fn flags_that_cannot_be() {
+fn impossible_flags() {
     let drive = Drive::new();
     let small = small(&drive);
     let bench = |args: &[&str], parts: &[&str]| {
@@ -242,7 +243,7 @@ fn an_overwritten_catalog() {
 }
 
 #[test]
-fn sizes_and_names_that_cannot_be() {
+fn impossible_sizes_and_names() {
     let drive = Drive::new();
     let new = drive.beside("new");
     let new = new.to_str().unwrap();
@@ -270,7 +271,7 @@ fn sizes_and_names_that_cannot_be() {
 
 /// Tables and logs are damaged: a scan explains how to print the rest, which can be loaded elsewhere.
 #[test]
-fn what_still_reads_of_a_damaged_store_is_saved() {
+fn the_undamaged_part_of_a_store_is_salvaged() {
     let drive = Drive::new();
     drive.run_with(json_lines(4000, 0).as_bytes(), "load", &["-"]).ok();
     drive.run("compact", &[]).ok();

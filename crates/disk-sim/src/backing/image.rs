@@ -13,6 +13,7 @@
 //! Not here: the layout (`image_format`), the meaning of a zone record or a mark (`rule`), the order
 //! in which blocks and marks are written (`overlapping`).
 
+mod holder;
 mod tracks;
 
 use super::image_format::{
@@ -421,7 +422,10 @@ impl LockedFile {
     fn new(file: File, path: &Path) -> Result<LockedFile, ImageError> {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(LockedFile(file)),
-            Err(Errno::WOULDBLOCK) => Err(ImageError::InUse { path: path.to_owned() }),
+            Err(Errno::WOULDBLOCK) => {
+                let holder = holder::holder(&file);
+                Err(ImageError::InUse { path: path.to_owned(), holder })
+            }
             Err(error) => Err(host(path, "locking the image")(error.into())),
         }
     }

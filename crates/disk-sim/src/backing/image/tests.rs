@@ -157,7 +157,7 @@ fn each_wrong_path_has_its_own_error() {
     std::fs::write(&path, "#!/bin/sh\nexit\n").unwrap();
     assert_eq!(
         message(&path),
-        "IMAGE: not an Imbrex drive image: begins with \"#!/bin/s\", expected \"IMBREXDK\""
+        "IMAGE: is not an Imbrex drive image: it begins with \"#!/bin/s\", not with \"IMBREXDK\""
     );
     std::fs::write(&path, "").unwrap();
     assert!(matches!(open(&path), Err(ImageError::NotAnImage { .. })));
@@ -183,7 +183,7 @@ fn each_wrong_path_has_its_own_error() {
 fn an_image_in_use_is_refused() {
     let (_directory, path) = scratch();
     let disk = create(&path);
-    assert_eq!(message(&path), "IMAGE: in use by another process; stop that one first");
+    assert_eq!(message(&path), "IMAGE: is in use by this process; end that use first");
     drop(disk);
     open(&path).unwrap();
 }
