@@ -33,8 +33,9 @@ impl FoundDrive {
     /// # Errors
     /// [`FindError`].
     pub fn open(path: &Path, options: OpenOptions) -> Result<FoundDrive, FindError> {
-        // What cannot even be looked at is told by the image's error.
-        if is_block_device(path).unwrap_or(false) {
+        // A name such as /dev/sdz without a device is reported as a missing device, not as a missing image.
+        let is_device_name = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+        if is_block_device(path).unwrap_or(is_device_name) {
             let device = HostDisk::open(path).map_err(FindError::Device)?;
             return Ok(FoundDrive::Device(Arc::new(device)));
         }
