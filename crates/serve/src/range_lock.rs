@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_first_goes_first_and_neighbours_do_not_wait() {
+    fn overlapping_requests_are_served_in_order_and_neighbours_do_not_wait() {
         assert_eq!(is_first(&[0..4, 4..8, 3..5]), [true, true, false], "R1");
         assert_eq!(is_first(&[0..4, 2..9, 8..10]), [true, false, false], "R2: behind who waits");
         let lock = RangeLock::default();

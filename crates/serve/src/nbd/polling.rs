@@ -139,7 +139,7 @@ mod tests {
     const CYCLE: u32 = 2 * TRIAL_WAIT_COUNT + SETTLED_WAIT_COUNT;
 
     #[test]
-    fn what_took_less_is_done_until_it_is_tried_again() {
+    fn the_cheaper_wait_is_used_until_the_next_trial() {
         assert_eq!(slept(2 * CYCLE, 1_000, 50_000, 20, 1), 2 * TRIAL_WAIT_COUNT);
         let busy = slept(2 * CYCLE, 5_000, 50_000, 20, 1);
         assert_eq!(busy, 2 * (CYCLE - TRIAL_WAIT_COUNT), "a look lets others run first");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_its_time_is_not_looked_for() {
+    fn a_slow_client_is_not_polled_for() {
         let looks_in_vain = LOOK_COUNT_MAX + 1;
         assert_eq!(slept(CYCLE, 1_000, 5_000_000, looks_in_vain, 1), CYCLE);
         let mut look_count = 0;

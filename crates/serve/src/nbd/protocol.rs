@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_the_protocols() {
+    fn encodings_match_the_protocol() {
         assert_eq!(&greeting(), b"NBDMAGICIHAVEOPT\x00\x03");
         let request = Request {
             flags: command_flag::FUA,
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_end_where_the_bytes_end() {
+    fn fields_never_reach_past_the_bytes() {
         let mut fields = Fields(b"\0\0\0\x02ab\0\0\0\xff");
         assert_eq!(fields.string(), Some("ab"));
         assert_eq!(fields.string(), None, "255 bytes were promised");

@@ -11,7 +11,7 @@ fn device(block_count: u64, sector_len: SectorLen) -> (Arc<SimDisk>, SectorDevic
 }
 
 #[test]
-fn only_a_disk_that_writes_anywhere_will_do() {
+fn only_a_disk_that_takes_writes_anywhere_is_accepted() {
     let disk = Arc::new(SimDisk::tiny_zoned(4, Blocks::new(16)));
     let error = SectorDevice::new(disk, SectorLen::Bytes512).unwrap_err();
     assert!(error.to_string().contains("zoned"), "{error}");
@@ -19,7 +19,7 @@ fn only_a_disk_that_writes_anywhere_will_do() {
 }
 
 #[test]
-fn cuts_are_where_blocks_begin() {
+fn requests_are_split_at_block_boundaries() {
     let check = |start, len, expected: &[(u64, u64)]| {
         let found: Vec<_> =
             parts(ByteRange::new(start, len)).map(|p| (p.start_bytes, p.end_bytes())).collect();
@@ -55,14 +55,14 @@ fn wrong_requests_change_nothing() {
     }
 }
 
-/// What every operation does to a plain array of bytes.
+/// A model: the effect of every operation on an array of bytes.
 fn against_a_model(seed: u64, sector_len: SectorLen) {
     let (_, device) = device(16, sector_len);
     let sector = u64::from(sector_len.bytes());
     let sector_count = device.len_bytes() / sector;
     let mut prng = Prng::new(seed);
     let mut model = vec![0_u8; device.len_bytes() as usize];
-    // What was trimmed reads as anything.
+    // Trimmed bytes may read as anything.
     let mut known = vec![true; model.len()];
     for step in 0..300 {
         let first = prng.below(sector_count);
@@ -107,7 +107,7 @@ fn against_a_model(seed: u64, sector_len: SectorLen) {
 }
 
 #[test]
-fn every_operation_does_what_it_does_to_bytes() {
+fn every_operation_matches_a_model_of_bytes() {
     for seed in 0..60 {
         against_a_model(seed, SectorLen::Bytes512);
         against_a_model(seed, SectorLen::Bytes4096);
@@ -116,7 +116,7 @@ fn every_operation_does_what_it_does_to_bytes() {
 
 #[test]
 fn writers_of_one_block_keep_each_others_sectors() {
-    // Eight sectors a block, a writer for each: all write the same two blocks all the time.
+    // Eight sectors per block with a writer for each: all writers write the same two blocks.
     for seed in 0..10 {
         let (_, device) = device(2, SectorLen::Bytes512);
         let writers: Vec<u64> = (0..8).collect();
@@ -152,7 +152,7 @@ fn writers_of_one_block_keep_each_others_sectors() {
 }
 
 #[test]
-fn a_cut_request_costs_one_read_batch_and_one_write() {
+fn an_unaligned_write_costs_one_read_batch_and_one_write() {
     let (disk, device) = device(8, SectorLen::Bytes512);
     device.write(512, &[1; 3 * 4096], Persist::Cached).unwrap();
     let counters = disk.counters();
@@ -168,7 +168,7 @@ fn cached(block_count: u64, sector_len: SectorLen) -> (Arc<SimDisk>, SectorDevic
     (disk, device)
 }
 
-/// One change of sectors, and what their bytes are then.
+/// A change of sectors, and the bytes afterwards.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Write(u8),
@@ -191,11 +191,11 @@ impl Change {
     }
 }
 
-/// Nothing looked at the drive: a device that wrote through no cache passed every test.
+/// No test checked the drive: a device that ignored forced writes passed every test.
 #[test]
-fn what_goes_through_or_is_flushed_outlives_the_power() {
+fn forced_and_flushed_writes_survive_a_power_cut() {
     const LEN_BYTES: u64 = 8 * 4096;
-    // In a block, a whole one, over the ends of several, several whole ones.
+    // Inside a block, a whole block, across the ends of several blocks, several whole blocks.
     let ranges = [(512, 1024), (4096, 4096), (3584, 2 * 4096), (4096, 3 * 4096)];
     let changes =
         [Change::Write(2), Change::Zeroes { may_trim: true }, Change::Zeroes { may_trim: false }];
@@ -241,7 +241,7 @@ fn a_trim_through_the_cache_is_flushed() {
 }
 
 #[test]
-fn a_failed_flush_is_told() {
+fn a_failed_flush_is_reported() {
     let (disk, device) = device(8, SectorLen::Bytes512);
     disk.set_faults(FaultPlan { power_cut_after: Some(0), ..FaultPlan::default() });
     device.write(0, &[1; 512], Persist::Cached).unwrap_err();
@@ -249,7 +249,7 @@ fn a_failed_flush_is_told() {
     assert!(matches!(error, DeviceError::Disk { source: DiskError::PowerLost, .. }), "{error}");
 }
 
-/// A device that tells, and what it was heard to tell.
+/// A device with a callback for failures, and the reported failures.
 fn heard(disk: Arc<dyn Disk>) -> (SectorDevice, Arc<Mutex<Vec<String>>>) {
     let stories = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&stories);
@@ -257,9 +257,9 @@ fn heard(disk: Arc<dyn Disk>) -> (SectorDevice, Arc<Mutex<Vec<String>>>) {
     (device.telling(move |story| heard.lock().unwrap().push(story.to_owned())), stories)
 }
 
-/// A client was told that its write had failed, and nobody why.
+/// A client learned that its write had failed, but the reason was not reported.
 #[test]
-fn what_fails_first_is_told_once_and_kept() {
+fn the_first_failure_is_reported_once_and_kept() {
     let disk = Arc::new(SimDisk::tiny_conventional(Blocks::new(8)));
     let (device, stories) = heard(Arc::clone(&disk) as Arc<dyn Disk>);
     device.write(100, &[1; 4096], Persist::Cached).unwrap_err();
@@ -281,7 +281,7 @@ fn what_fails_first_is_told_once_and_kept() {
     assert_eq!(device.failed_changes(), [lost]);
 }
 
-/// A disk that fails at what it does of its own accord; its changes are refused.
+/// A disk whose background work fails; its changes are refused afterwards.
 #[derive(Debug)]
 struct Worker(SimDisk);
 
@@ -304,12 +304,12 @@ impl DiskLayer for Worker {
     }
 }
 
-/// Of the error nothing was left; the next write was refused because of one that failed earlier.
+/// The error was lost; the next write was refused because of an earlier failure that no message named.
 #[test]
-fn work_that_fails_is_told_and_no_refusal_hides_it() {
+fn failed_background_work_is_reported_even_after_a_refusal() {
     let disk = Arc::new(Worker(SimDisk::tiny_conventional(Blocks::new(8))));
     let (device, stories) = heard(disk);
-    // Another thread may have been refused before the one that works has said why.
+    // Another thread may be refused before the thread of the background work has reported its failure.
     device.flush().unwrap_err();
     for _ in 0..2 {
         assert!(!device.work());
@@ -323,7 +323,7 @@ fn work_that_fails_is_told_and_no_refusal_hides_it() {
 }
 
 #[test]
-fn what_was_never_written_is_a_hole_and_a_trim_makes_one() {
+fn unwritten_and_trimmed_ranges_are_holes() {
     let (_, device) = device(64, SectorLen::Bytes512);
     let whole = ByteRange::new(0, device.len_bytes());
     let hole = |len_bytes| Extent { len_bytes, content: Content::Hole };

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_said_and_what_to_do() {
+    fn the_error_names_the_missing_part_and_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let said = |path: &Path| check(path).map_err(|error| error.to_string());
         let none = said(&dir.path().join("ublk-control")).unwrap_err();

@@ -111,7 +111,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn what_is_pushed_is_done_beside_what_waits() {
+    fn errands_run_beside_a_waiting_one() {
         let (crew, lanes) = (Crew::new(), Arc::new(Lanes::default()));
         let (done, was_done) = mpsc::channel();
         let gates: Vec<mpsc::Sender<()>> = (0..LANE_COUNT_MAX - 1)
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_thread_the_caller_does_it() {
+    fn without_a_thread_the_caller_runs_the_errand() {
         let lanes = Arc::new(Lanes::default());
         let (done, was_done) = mpsc::channel();
         lanes.state().errands.push_back(Box::new(move || done.send(()).unwrap()));

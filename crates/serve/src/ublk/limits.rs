@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_told_the_truth() {
+    fn the_kernel_gets_the_devices_limits() {
         let short = limits(SectorLen::Bytes512, false);
         let told = Limits {
             len_sectors: 8000,

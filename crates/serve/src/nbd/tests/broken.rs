@@ -1,10 +1,10 @@
-//! Clients that break off, lie, or say anything at all.
+//! Clients that break off, send wrong lengths, or send arbitrary bytes.
 
 use super::super::protocol::command_flag;
 use super::*;
 use imbrex_clockwork::Prng;
 
-/// A whole conversation: what a client sends that does everything once.
+/// A whole conversation: the bytes of a client that uses every feature once.
 fn conversation() -> Vec<u8> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
     bytes.extend(option_bytes(option::STRUCTURED_REPLY, &[]));
@@ -27,10 +27,10 @@ fn conversation() -> Vec<u8> {
     bytes
 }
 
-/// Sends `bytes`, closes the sending end and reads to the end: the server lets go in any case.
+/// Sends `bytes`, closes the sending end and reads to the end: the server must close the connection in any case.
 fn say(stand: &Stand, bytes: &[u8]) -> Vec<u8> {
     let mut socket = stand.socket();
-    // The server may have had enough before the end.
+    // The server may close the connection before the end.
     let _ = socket.write_all(bytes);
     let _ = socket.shutdown(Shutdown::Write);
     let mut said = Vec::new();
@@ -65,14 +65,14 @@ fn any_bytes_end_a_connection_and_nothing_else() {
                     bytes[at] ^= 1 << prng.below(8);
                 }
             }
-            // A length or any other word that is a lie.
+            // A wrong length or another wrong word.
             2 => {
                 let at = prng.below(bytes.len() as u64 - 4) as usize;
                 let lies = [0, 1, 0x7fff_ffff, u32::MAX, prng.next_u64() as u32];
                 let lie = lies[prng.below(5) as usize];
                 bytes[at..at + 4].copy_from_slice(&lie.to_be_bytes());
             }
-            // Garbage behind a good beginning.
+            // Garbage after a valid beginning.
             _ => {
                 bytes.truncate(prng.below(whole.len() as u64) as usize);
                 bytes.extend((0..prng.below(3000)).map(|_| prng.next_u64() as u8));
@@ -84,7 +84,7 @@ fn any_bytes_end_a_connection_and_nothing_else() {
 }
 
 #[test]
-fn a_request_that_is_none_ends_only_its_own_connection() {
+fn a_malformed_request_ends_only_its_own_connection() {
     let stand = Stand::new();
     let mut other = stand.client(false);
     let mut client = stand.client(false);
@@ -95,7 +95,7 @@ fn a_request_that_is_none_ends_only_its_own_connection() {
 }
 
 #[test]
-fn a_promise_of_bytes_costs_no_memory() {
+fn an_announced_length_costs_no_memory() {
     let stand = Stand::new();
     let clients: Vec<_> = (0..30)
         .map(|_| {
@@ -111,11 +111,11 @@ fn a_promise_of_bytes_costs_no_memory() {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_up_nobody_and_the_end_comes_in_spite_of_it() {
+fn a_client_that_never_reads_delays_neither_others_nor_the_stop() {
     let stand = Stand::new();
     let mut deaf = stand.client(false);
     let request = deaf.request(0, command::READ, 0, 1 << 20).encode();
-    // Answers of 40 MiB: more than any socket keeps.
+    // Replies of 40 MiB: more than any socket buffers.
     for _ in 0..40 {
         deaf.send(&request);
     }
@@ -144,8 +144,8 @@ fn clients_that_use_lanes_break_off_too() {
 }
 
 impl Stand {
-    /// A client whose lanes are all in a flush that waits, and what it wrote through the cache behind those: sectors
-    /// `0..count` of ones.
+    /// A client whose lanes are all in waiting flushes, followed by `count` forced writes of ones to the sectors
+    /// `0..count`.
     fn client_that_waits(&self, count: u64) -> Client<UnixStream> {
         let mut client = self.client(false);
         self.device.set_gate(true);
@@ -160,16 +160,16 @@ impl Stand {
     }
 }
 
-/// A client that had lost its connection sent its writes again by another one and went on; then the old ones,
-/// which had waited, were carried out over the new.
+/// A client lost its connection, sent its writes again on another one, and continued. Then its old waiting writes
+/// were executed over the new ones.
 #[test]
-fn what_waits_is_dropped_with_its_connection() {
-    // Some wait in the queue; so many that their connection waits for room and cannot see its end.
+fn waiting_requests_are_dropped_with_a_lost_connection() {
+    // Some wait in the queue, and so many that the connection waits for room and does not notice its end.
     for (count, is_half) in [(9, false), (9, true), (100, false)] {
         let stand = Stand::new();
         let mut lost = stand.client_that_waits(count);
         if count == 9 {
-            // Answered after those were received.
+            // This reply comes after those requests were received.
             lost.read(1 << 19, 512).unwrap();
         }
         let kept = is_half.then_some(lost);
@@ -196,15 +196,15 @@ fn what_waits_is_dropped_with_its_connection() {
     }
 }
 
-/// The protocol has it so: who says goodbye has asked for all that came before.
+/// The protocol requires it: a disconnect request asks for all earlier requests.
 #[test]
-fn what_waits_is_done_after_a_farewell() {
+fn waiting_requests_are_served_after_a_disconnect_request() {
     let stand = Stand::new();
     let mut client = stand.client_that_waits(9);
     let read = client.request(0, command::READ, 0, 512);
     let farewell = client.request(0, command::DISC, 0, 0);
     client.send(&[read.encode(), farewell.encode()].concat());
-    // What came together is answered together, so the farewell is known.
+    // Requests received together are answered together, so the disconnect request is known by then.
     assert_eq!(client.reply(512).0, read.cookie);
     drop(client);
     stand.device.set_gate(false);
@@ -213,7 +213,7 @@ fn what_waits_is_done_after_a_farewell() {
 }
 
 #[test]
-fn a_panic_below_costs_its_connection_and_is_told() {
+fn a_panic_below_ends_its_connection_and_is_reported() {
     for flags in [0, command_flag::FUA] {
         let device = MemoryDevice { fatal_sector: Some(9), ..MemoryDevice::of_sectors(2048) };
         let stand = Stand::of(device, |_, _| {});
@@ -226,7 +226,7 @@ fn a_panic_below_costs_its_connection_and_is_told() {
         assert_eq!(other.read(0, 512).unwrap(), [1; 512], "K3");
         drop((client, other));
         while !stand.crew.wait_idle(std::time::Duration::from_secs(1)) {}
-        // A lane's story is told when its thread is gone, a moment after its connection.
+        // The panic of a lane is reported when its thread has ended, a moment after its connection.
         let stories = || [stand.server.panics(), stand.crew.panics()].concat();
         while stories().is_empty() {
             std::thread::yield_now();
@@ -237,11 +237,11 @@ fn a_panic_below_costs_its_connection_and_is_told() {
 }
 
 #[test]
-fn a_client_with_much_under_way_waits_and_gets_all_of_it() {
+fn a_client_with_many_requests_waits_and_gets_all_replies() {
     let device = MemoryDevice { waits: Waits::All, ..MemoryDevice::of_sectors(70_000) };
     let stand = Stand::of(device, |_, _| {});
     let mut client = stand.client(false);
-    // 40 reads of 8 MiB are 320 MiB, of which 64 may be under way (L1).
+    // 40 reads of 8 MiB are 320 MiB; 64 MiB may be in the lanes (L1).
     for _ in 0..40 {
         let request = client.request(0, command::READ, 0, 8 << 20);
         client.send(&request.encode());

@@ -1,4 +1,4 @@
-//! What is acknowledged as durable, over a drive that loses its power: on one connection or over several.
+//! Acknowledged durability over a drive that loses its power, on one connection or several.
 
 use super::super::protocol::command_flag;
 use super::*;
@@ -18,7 +18,7 @@ fn served() -> (Arc<SimDisk>, Stand<SectorDevice>) {
 }
 
 #[test]
-fn a_flush_on_one_connection_covers_what_others_wrote() {
+fn a_flush_covers_the_writes_of_other_connections() {
     let mut lost_count = 0;
     for seed in 0..30 {
         let (disk, stand) = served();
@@ -43,7 +43,7 @@ fn a_flush_on_one_connection_covers_what_others_wrote() {
 }
 
 #[test]
-fn what_goes_through_the_cache_is_durable_when_it_is_acknowledged() {
+fn a_forced_write_is_durable_when_it_is_acknowledged() {
     let fua = command_flag::FUA;
     for seed in 0..30 {
         let (disk, stand) = served();

@@ -8,7 +8,7 @@ const INVALID: u32 = option_reply::ERR_INVALID;
 const UNKNOWN: u32 = option_reply::ERR_UNKNOWN;
 
 #[test]
-fn go_tells_length_flags_and_block_sizes() {
+fn go_reports_length_flags_and_block_sizes() {
     let stand = Stand::new();
     let mut client = stand.greeted();
     for option in [option::INFO, option::GO] {
@@ -35,7 +35,7 @@ fn the_empty_name_is_the_default_export_and_others_are_unknown() {
 }
 
 #[test]
-fn the_list_has_the_export() {
+fn the_list_contains_the_export() {
     let stand = Stand::new();
     let mut client = stand.greeted();
     let replies = client.option(option::LIST, &[]);
@@ -44,7 +44,7 @@ fn the_list_has_the_export() {
 }
 
 #[test]
-fn the_old_way_in_with_and_without_zeroes() {
+fn export_name_with_and_without_zeroes() {
     let stand = Stand::new();
     for (flags, zeroes_len) in [(0, 124), (1, 124), (3, 0), (2, 0)] {
         let mut client = Client::on(stand.socket());
@@ -87,7 +87,7 @@ fn contexts_are_listed_and_selected() {
 }
 
 #[test]
-fn a_context_holds_for_the_export_it_was_selected_for_until_something_else_is() {
+fn a_context_holds_for_its_export_until_another_selection() {
     let stand = Stand::new();
     let status = (command::BLOCK_STATUS, 0);
     for (selected, then, is_there) in [
@@ -113,7 +113,7 @@ fn a_context_holds_for_the_export_it_was_selected_for_until_something_else_is() 
 }
 
 #[test]
-fn abort_and_a_closed_end_are_no_failures() {
+fn abort_and_a_closed_end_are_not_failures() {
     let stand = Stand::new();
     let mut client = stand.greeted();
     assert_eq!(client.refused(option::ABORT, &[]), ACK);
@@ -142,7 +142,7 @@ fn an_option_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn malformed_data_are_refused_and_the_next_option_is_understood() {
+fn malformed_data_are_refused_and_the_next_option_is_parsed() {
     let stand = Stand::new();
     let mut client = stand.greeted();
     let whole = go("disk", &[3, 0]);
@@ -159,7 +159,7 @@ fn malformed_data_are_refused_and_the_next_option_is_understood() {
 }
 
 #[test]
-fn an_oversized_option_is_skipped_and_a_monstrous_one_ends_the_connection() {
+fn a_long_option_is_skipped_and_a_huge_one_ends_the_connection() {
     let stand = Stand::new();
     let mut client = stand.greeted();
     for len in [OPTION_LEN_BYTES_MAX + 1, 1 << 20] {
@@ -206,7 +206,7 @@ fn foreign_flags_and_foreign_bytes_end_the_connection() {
 
 #[test]
 fn a_half_open_connection_ends_after_its_time() {
-    // A second, and time moves by itself: a handshake that is gone through may take a busy machine a while.
+    // A limit of a second of a clock that advances by itself: a handshake may take a while on a busy machine.
     let hurry = |_: &mut Export, options: &mut ServerOptions| {
         options.clock = Arc::new(WallClock::new());
         options.handshake_ns_max = 1_000_000_000;
@@ -220,7 +220,7 @@ fn a_half_open_connection_ends_after_its_time() {
     assert!(stopped.is_closed(), "H3");
     let mut patient = stand.client(false);
     drop(stand.socket());
-    // Who is through may think as long as it likes: longer than the others had.
+    // After the handshake a client may be idle for longer than the limit.
     let mut late = Client::on(stand.socket());
     assert_eq!(late.bytes(18), greeting());
     assert!(late.is_closed());

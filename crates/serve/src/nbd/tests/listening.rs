@@ -1,4 +1,4 @@
-//! Real sockets: paths, ports, too many clients, the end.
+//! Real sockets: paths, ports, too many clients, the stop.
 
 use super::super::protocol::command_flag;
 use super::super::{ListenError, Listener, Reach};
@@ -17,7 +17,7 @@ impl Stand {
 }
 
 #[test]
-fn a_path_is_served_to_its_owner_and_is_gone_in_the_end() {
+fn a_socket_is_its_owners_and_is_removed_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let stand = Stand::new();
@@ -71,14 +71,14 @@ fn a_dead_servers_socket_is_replaced_and_anything_else_is_not() {
 }
 
 #[test]
-fn of_two_that_start_over_a_dead_socket_one_gets_it() {
+fn one_of_two_servers_gets_a_dead_socket() {
     let dir = tempfile::tempdir().unwrap();
     for round in 0..300 {
         let path = dir.path().join(format!("{round}"));
         drop(UnixListener::bind(&path).unwrap());
         let here_count = AtomicUsize::new(0);
         let begin = || {
-            // In the same moment: who sleeps wakes up too late.
+            // All start in the same moment; a thread that slept would wake up too late.
             here_count.fetch_add(1, Ordering::SeqCst);
             while here_count.load(Ordering::SeqCst) < 2 {
                 std::thread::yield_now();
@@ -94,9 +94,9 @@ fn of_two_that_start_over_a_dead_socket_one_gets_it() {
     }
 }
 
-/// A server waited without a word, and for ever, for a program that held the directory of its socket.
+/// A server waited silently and for ever for a program that locked the directory of its socket.
 #[test]
-fn a_directory_that_somebody_keeps_is_listened_in() {
+fn a_locked_directory_can_be_listened_in() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let keeper = std::fs::File::open(dir.path()).unwrap();
@@ -109,7 +109,7 @@ fn a_directory_that_somebody_keeps_is_listened_in() {
 }
 
 #[test]
-fn ports_are_this_machines_unless_asked_for() {
+fn ports_are_local_unless_asked_for() {
     let remote = Listener::tcp("0.0.0.0:0".parse().unwrap(), Reach::Loopback).unwrap_err();
     assert!(matches!(remote, ListenError::Remote { .. }), "E5: {remote}");
     for mapped in ["[::]:0", "[::ffff:0.0.0.0]:0", "192.0.2.1:0"] {
@@ -131,7 +131,7 @@ fn ports_are_this_machines_unless_asked_for() {
 }
 
 #[test]
-fn one_client_too_many_is_turned_away_until_another_leaves() {
+fn a_client_above_the_maximum_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let stand = Stand::of(MemoryDevice::of_sectors(8), |_, options| {
@@ -146,7 +146,7 @@ fn one_client_too_many_is_turned_away_until_another_leaves() {
     assert_eq!(stand.counts().turned_away, 1);
     first.refused(option::ABORT, &[]);
     assert!(first.is_closed());
-    // Closed, and a moment later forgotten.
+    // The connection is closed, and removed a moment later.
     let mut third = loop {
         let mut client = connect();
         let mut greeted = [0; 18];
@@ -160,7 +160,7 @@ fn one_client_too_many_is_turned_away_until_another_leaves() {
 }
 
 #[test]
-fn the_end_waits_for_requests_under_way_and_not_for_the_deaf() {
+fn the_stop_waits_for_requests_but_not_for_clients_that_never_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let stand = Stand::new();
@@ -188,9 +188,9 @@ fn the_end_waits_for_requests_under_way_and_not_for_the_deaf() {
     assert_eq!(stand.server.panics(), [""; 0]);
 }
 
-/// The end waited for all that one client had queued, hours of it.
+/// The stop waited for the whole queue of one client, for hours.
 #[test]
-fn what_has_not_begun_when_the_server_stops_is_refused() {
+fn waiting_requests_are_refused_at_the_stop() {
     const ESHUTDOWN: u32 = 108;
     let stand = Stand::new();
     let mut client = stand.client(true);
@@ -199,7 +199,7 @@ fn what_has_not_begun_when_the_server_stops_is_refused() {
     stand.device.wait_for_gate(4);
     let through = (command::WRITE, command_flag::FUA);
     let mut waiting: Vec<u64> = (0..9).map(|n| client.begin(through, n * 512, &[1; 512])).collect();
-    // Answered after those were received.
+    // This reply comes after those requests were received.
     client.read(0, 512).unwrap();
     stand.server.stopper().stop();
     stand.device.set_gate(false);
@@ -215,7 +215,7 @@ fn what_has_not_begun_when_the_server_stops_is_refused() {
 }
 
 #[test]
-fn a_client_in_the_midst_of_a_write_when_the_server_stops_has_broken_nothing() {
+fn a_stop_during_a_write_does_not_count_as_broken_off() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let stand = Stand::new();
@@ -226,16 +226,16 @@ fn a_client_in_the_midst_of_a_write_when_the_server_stops_has_broken_nothing() {
     let read = client.request(0, command::READ, 0, 512);
     let write = client.request(0, command::WRITE, 0, 1 << 20);
     client.send(&[&read.encode()[..], &write.encode(), &[1; 100]].concat());
-    // Before it waits for a long payload the server sends what it has.
+    // The server sends its replies before it waits for a long payload.
     assert_eq!(client.reply(512).0, read.cookie);
     stand.server.stopper().stop();
     assert!(stand.crew.wait_idle(std::time::Duration::from_secs(60)), "P2");
     assert_eq!(stand.counts().broken_off, 0);
 }
 
-/// With a reply on its way nobody is asked whether it is there: that took a quarter of an hour.
+/// While a reply is in flight TCP sends no keepalive probes: giving up took a quarter of an hour.
 #[test]
-fn a_peer_that_acknowledges_nothing_is_given_up_after_two_minutes() {
+fn a_silent_peer_is_given_up_after_two_minutes() {
     use rustix::net::sockopt::{tcp_keepcnt, tcp_keepidle, tcp_keepintvl, tcp_user_timeout};
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), Reach::Loopback).unwrap();
     let _client = TcpStream::connect(listener.address().unwrap()).unwrap();
@@ -247,7 +247,7 @@ fn a_peer_that_acknowledges_nothing_is_given_up_after_two_minutes() {
 }
 
 #[test]
-fn the_device_works_while_clients_are_quiet_and_they_are_served_then() {
+fn background_work_runs_while_clients_are_quiet() {
     let device = MemoryDevice::of_sectors(2048);
     let (worked, all_worked) = std::sync::mpsc::channel();
     *device.worked.lock().unwrap() = Some(worked);

@@ -1,4 +1,4 @@
-//! The door from outside: a client that says exactly what a test wants, right or wrong.
+//! The server from outside: a client that sends exactly the bytes that a test wants.
 
 mod broken;
 mod durable;
@@ -23,26 +23,26 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Sectors of 512 bytes in memory; says which were never written, and fails and waits on demand.
+/// A device of 512-byte sectors in memory. It knows unwritten sectors, and fails or waits on demand.
 #[derive(Debug, Default)]
 struct MemoryDevice {
     sectors: Mutex<Vec<Option<[u8; 512]>>>,
     /// Reads of this sector fail.
     bad_sector: Option<u64>,
-    /// Writes of this sector panic: no input should do that to a device, and yet.
+    /// Writes of this sector panic, as a bug of a device might.
     fatal_sector: Option<u64>,
     waits: Waits,
     zeroes_are_cheap: bool,
     through_count: AtomicUsize,
     flush_count: AtomicUsize,
-    /// Steps of work that are due, and whom to tell that none is.
+    /// The due steps of background work, and a signal for their end.
     work_count: AtomicUsize,
     worked: Mutex<Option<std::sync::mpsc::Sender<()>>>,
     /// Flushes wait while it is closed.
     gate_closed: Mutex<bool>,
     gate: Condvar,
     at_gate_count: AtomicUsize,
-    /// All fails.
+    /// Every request fails.
     is_dead: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl MemoryDevice {
         self.gate.notify_all();
     }
 
-    /// Returns when `count` flushes wait.
+    /// Waits until `count` flushes wait.
     fn wait_for_gate(&self, count: usize) {
         while self.at_gate_count.load(Ordering::SeqCst) < count {
             std::thread::yield_now();
@@ -180,7 +180,7 @@ impl BlockDevice for MemoryDevice {
     }
 }
 
-/// A server, and the threads that serve its clients. Dropping it waits for them.
+/// A server and the threads of its clients. Dropping it waits for them.
 struct Stand<D = MemoryDevice> {
     server: Arc<Server>,
     device: Arc<D>,
@@ -209,7 +209,7 @@ impl<D: BlockDevice + 'static> Stand<D> {
         Stand { server, device, crew: Crew::new() }
     }
 
-    /// A socket whose other end is served.
+    /// A socket whose other end the server serves.
     fn socket(&self) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = Arc::clone(&self.server);
@@ -217,14 +217,14 @@ impl<D: BlockDevice + 'static> Stand<D> {
         ours
     }
 
-    /// A client that has been greeted and has said which flags it has.
+    /// A client after the greeting and the client flags.
     fn greeted(&self) -> Client<UnixStream> {
         let mut client = Client::on(self.socket());
         client.greet(3);
         client
     }
 
-    /// A client in the transmission, with everything agreed on or with nothing.
+    /// A client in the transmission, with all options or with none.
     fn client(&self, structured: bool) -> Client<UnixStream> {
         let mut client = self.greeted();
         client.go(structured);
@@ -235,7 +235,7 @@ impl<D: BlockDevice + 'static> Stand<D> {
         self.server.counts()
     }
 
-    /// A client that does nothing wrong is served as ever.
+    /// Checks that a correct client is still served.
     fn check_alive(&self) {
         let mut client = self.client(true);
         let data = [7; 512];
@@ -246,7 +246,7 @@ impl<D: BlockDevice + 'static> Stand<D> {
     }
 }
 
-/// What came back to an option: its type and data.
+/// A reply to an option: its type and data.
 type OptionReply = (u32, Vec<u8>);
 
 /// One end of a connection.
@@ -277,7 +277,7 @@ impl<S: Read + Write> Client<S> {
         self.stream.flush().unwrap();
     }
 
-    /// The server has closed the connection, and said nothing more.
+    /// Checks that the server has closed the connection without another byte.
     fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         matches!(self.stream.read(&mut byte), Ok(0) | Err(_))
@@ -353,7 +353,7 @@ impl<S: Read + Write> Client<S> {
         reply
     }
 
-    /// The next reply, whose simple form carries `len_bytes` bytes; and the cookie.
+    /// Reads the next reply and its cookie; a simple reply carries `len_bytes` bytes.
     fn reply(&mut self, len_bytes: u32) -> (u64, Result<Reply, u32>) {
         let magic = Fields(&self.bytes(4)).u32().unwrap();
         if magic == MAGIC_SIMPLE_REPLY {
@@ -422,7 +422,7 @@ impl<S: Read + Write> Client<S> {
         self.call((command::WRITE, 0), at_bytes, data.len() as u32, data)
     }
 
-    /// Sends a request whose reply comes later; its cookie.
+    /// Sends a request without waiting for its reply; returns its cookie.
     fn begin(&mut self, (kind, flags): (u16, u16), offset_bytes: u64, payload: &[u8]) -> u64 {
         let request = self.request(flags, kind, offset_bytes, payload.len() as u32);
         self.send(&[&request.encode()[..], payload].concat());
@@ -434,11 +434,11 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// What a reply carried.
+/// The content of a reply.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reply {
     data: Vec<u8>,
-    /// Where each chunk of a read began, and whether it had data.
+    /// The offset of each chunk of a read, and whether it had data.
     chunks: Vec<(u64, bool)>,
     extents: Vec<(u32, u32)>,
 }

@@ -12,7 +12,7 @@ const ENOTSUP: u32 = 95;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn what_is_written_is_read_in_both_kinds_of_reply() {
+fn written_data_reads_back_in_both_kinds_of_reply() {
     let stand = Stand::new();
     for structured in [false, true] {
         let mut client = stand.client(structured);
@@ -29,7 +29,7 @@ fn what_is_written_is_read_in_both_kinds_of_reply() {
 }
 
 #[test]
-fn whatever_makes_no_sense_gets_an_error_and_the_connection_lives_on() {
+fn an_invalid_request_gets_an_error_and_the_connection_lives_on() {
     let (read, write, flush) = (command::READ, command::WRITE, command::FLUSH);
     let (trim, cache) = (command::TRIM, command::CACHE);
     let (zeroes, status) = (command::WRITE_ZEROES, command::BLOCK_STATUS);
@@ -90,7 +90,7 @@ fn whatever_makes_no_sense_gets_an_error_and_the_connection_lives_on() {
 }
 
 #[test]
-fn a_write_that_is_too_long_is_swallowed_and_refused() {
+fn a_write_that_is_too_long_is_skipped_and_refused() {
     let stand = Stand::new();
     let mut client = stand.client(true);
     let len_bytes = REQUEST_LEN_BYTES_MAX + 512;
@@ -157,7 +157,7 @@ fn trims_and_zeroes_reach_the_device() {
 }
 
 #[test]
-fn long_reads_leave_out_holes_unless_asked_not_to() {
+fn long_reads_omit_holes_unless_df_is_set() {
     let stand = Stand::new();
     let mut client = stand.client(true);
     client.write(65536, &[3; 8192]).unwrap();
@@ -173,7 +173,7 @@ fn long_reads_leave_out_holes_unless_asked_not_to() {
 }
 
 #[test]
-fn a_medium_error_is_told_and_costs_only_its_request() {
+fn a_medium_error_fails_only_its_request() {
     let device = MemoryDevice { bad_sector: Some(100), ..MemoryDevice::of_sectors(2048) };
     let stand = Stand::of(device, |_, _| {});
     for structured in [false, true] {
@@ -184,9 +184,9 @@ fn a_medium_error_is_told_and_costs_only_its_request() {
     }
 }
 
-/// They were counted as read, written and flushed.
+/// Refused requests were counted as reads, writes and flushes.
 #[test]
-fn what_the_device_refuses_counts_as_an_error_and_as_nothing_else() {
+fn a_refused_request_counts_only_as_an_error() {
     let stand = Stand::new();
     let mut client = stand.client(true);
     let fast = command_flag::FAST_ZERO;
@@ -204,7 +204,7 @@ fn what_the_device_refuses_counts_as_an_error_and_as_nothing_else() {
 }
 
 #[test]
-fn requests_behind_one_another_are_all_answered_and_a_farewell_comes_after_them() {
+fn pipelined_requests_are_all_answered_before_a_disconnect() {
     for waits in [Waits::Nothing, Waits::Reads, Waits::All] {
         let device = MemoryDevice { waits, ..MemoryDevice::of_sectors(2048) };
         let stand = Stand::of(device, |_, _| {});
@@ -230,7 +230,7 @@ fn requests_behind_one_another_are_all_answered_and_a_farewell_comes_after_them(
 }
 
 #[test]
-fn a_flush_that_waits_holds_up_nobody() {
+fn a_waiting_flush_delays_no_other_request() {
     let stand = Stand::new();
     let (mut client, mut other) = (stand.client(true), stand.client(false));
     stand.device.set_gate(true);

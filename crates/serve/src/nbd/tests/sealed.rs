@@ -1,4 +1,4 @@
-//! TLS: with it, without it, and somebody in between.
+//! TLS: with it, without it, and with a man in the middle.
 
 use super::super::{Tls, TlsError, TlsFiles};
 use super::*;
@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::path::PathBuf;
 
-/// Certificates of a test: an authority, a server and a client that it has signed.
+/// Certificates for tests: an authority, and a server and a client signed by it.
 struct Papers {
     dir: tempfile::TempDir,
     authority: CertificateDer<'static>,
@@ -47,7 +47,7 @@ impl Papers {
         Stand::of(MemoryDevice::of_sectors(2048), |_, options| options.tls = Some(tls))
     }
 
-    /// A client that trusts the authority, with a certificate or without.
+    /// A client that trusts the authority, with or without its own certificate.
     fn config(&self, has_certificate: bool) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone()).unwrap();
@@ -67,7 +67,7 @@ impl Papers {
     }
 }
 
-/// The client goes on under TLS.
+/// Continues the client under TLS.
 fn sealed(
     mut client: Client<UnixStream>,
     config: Arc<ClientConfig>,
@@ -99,7 +99,7 @@ fn everything_works_under_tls() {
 }
 
 #[test]
-fn where_tls_is_required_nothing_is_told_before_it() {
+fn with_tls_required_nothing_is_revealed_before_it() {
     let papers = Papers::new();
     let stand = papers.stand(true, false);
     let mut client = stand.greeted();
@@ -123,7 +123,7 @@ fn where_tls_is_required_nothing_is_told_before_it() {
 }
 
 #[test]
-fn what_was_agreed_on_before_tls_is_forgotten() {
+fn options_agreed_on_before_tls_are_discarded() {
     let papers = Papers::new();
     let stand = papers.stand(false, false);
     let mut client = stand.greeted();
@@ -151,7 +151,7 @@ fn options_sent_along_before_tls_are_not_obeyed_under_it() {
 }
 
 #[test]
-fn a_client_is_let_in_by_its_certificate() {
+fn a_client_is_accepted_by_its_certificate() {
     let papers = Papers::new();
     let stand = papers.stand(true, true);
     let mut client = sealed(stand.greeted(), papers.config(true));
@@ -185,7 +185,7 @@ fn garbage_instead_of_tls_ends_only_its_own_connection() {
 }
 
 #[test]
-fn papers_that_are_none_are_named() {
+fn invalid_certificate_files_are_named() {
     let papers = Papers::new();
     let load = |certificate: &str, key: &str, authority: Option<&str>| {
         let (certificate, key) = (papers.path(certificate), papers.path(key));

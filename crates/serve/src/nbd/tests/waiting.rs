@@ -1,4 +1,4 @@
-//! What waits for a drive: several reads of one client at once, and whatever else the device says.
+//! Requests that wait for a drive: several reads of one client at a time, and others by the device's setting.
 
 use super::*;
 use crate::{SectorDevice, SectorLen};
@@ -6,11 +6,11 @@ use imbrex_disk::{Blocks, Disk, DiskLayer};
 use imbrex_disk_sim::SimDisk;
 use std::time::Duration;
 
-/// A drive whose reads wait for each other, and that knows which threads wrote.
+/// A drive whose reads wait for each other, and that records which threads wrote.
 #[derive(Debug)]
 struct Meeting {
     disk: SimDisk,
-    /// So many reads have to be there before any goes on.
+    /// The number of reads that must arrive before any continues.
     needed_count: usize,
     read_count: Mutex<usize>,
     met: Condvar,
@@ -27,7 +27,7 @@ impl DiskLayer for Meeting {
         *count += 1;
         self.met.notify_all();
         let is_short = |count: &mut usize| *count < self.needed_count;
-        // Only where the others never come this is waited for to its end.
+        // The full time passes only if the others never come.
         let patience = Duration::from_secs(60);
         let (count, waited) = self.met.wait_timeout_while(count, patience, is_short).unwrap();
         drop(count);
@@ -43,7 +43,7 @@ impl DiskLayer for Meeting {
     }
 }
 
-/// A drive of which so many reads have to meet, and its server.
+/// A drive on which this many reads must meet, and its server.
 fn served(waits: Waits, needed_count: usize) -> (Arc<Meeting>, Stand<SectorDevice>) {
     let disk = Arc::new(Meeting {
         disk: SimDisk::tiny_conventional(Blocks::new(64)),
@@ -57,9 +57,10 @@ fn served(waits: Waits, needed_count: usize) -> (Arc<Meeting>, Stand<SectorDevic
     (disk, Stand::of(device, |_, _| {}))
 }
 
-/// No device but a test's said that it waits: one connection's reads of a real drive were done one after the other.
+/// No device outside of tests declared that its requests wait, so the reads of one connection from a real drive were
+/// served one after the other.
 #[test]
-fn reads_of_one_client_wait_for_the_drive_side_by_side() {
+fn reads_of_one_client_wait_in_parallel() {
     for waits in [Waits::Reads, Waits::All] {
         let (_, stand) = served(waits, 4);
         let mut client = stand.client(true);
@@ -81,7 +82,7 @@ fn reads_of_one_client_wait_for_the_drive_side_by_side() {
 }
 
 #[test]
-fn cached_writes_leave_their_connection_where_all_requests_wait() {
+fn cached_writes_use_lanes_if_all_requests_wait() {
     for (waits, writer) in
         [(Waits::Nothing, "server"), (Waits::Reads, "server"), (Waits::All, "nbd lane")]
     {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const LEN_SECTORS: u64 = 64;
 
-/// A drive that counts what is to last, refuses on demand, and panics on demand.
+/// A drive that counts forced writes, and refuses or panics on demand.
 #[derive(Debug)]
 struct Watched {
     device: SectorDevice,
@@ -84,7 +84,7 @@ impl BlockDevice for Watched {
     }
 }
 
-/// The kernel, as far as a device can tell.
+/// The kernel's side of a request.
 struct Kernel {
     target: Target,
     device: Arc<Watched>,
@@ -112,13 +112,13 @@ const WRITE: u32 = operation::WRITE as u32;
 const FLUSH: u32 = operation::FLUSH as u32;
 const DISCARD: u32 = operation::DISCARD as u32;
 const ZEROES: u32 = operation::WRITE_ZEROES as u32;
-/// A retry's flags, which ask for nothing.
+/// The flags of a retry, which need no action.
 const FAILFAST: u32 = 7 << 8;
 
 #[test]
-fn each_request_does_what_it_says_and_nothing_beside() {
+fn each_request_has_its_effect_and_no_other() {
     let kernel = Kernel::of(Watched::new(), false);
-    // A request's buffer is longer than most requests.
+    // The buffer is longer than most requests.
     let mut buffer = vec![7; 8 * 512];
     assert_eq!(kernel.ask(WRITE | FAILFAST, 3, 5, &mut buffer), 5 * 512, "E1");
     let mut expected = vec![0; LEN_SECTORS as usize * 512];
@@ -131,7 +131,7 @@ fn each_request_does_what_it_says_and_nothing_beside() {
     assert_eq!(kernel.ask(ZEROES, 4, 2, &mut []), 0);
     expected[4 * 512..6 * 512].fill(0);
     assert_eq!(kernel.content(), expected);
-    // A discard is for whole blocks: what it shares with others stays.
+    // A discard affects whole blocks only; partly covered blocks stay.
     assert_eq!(kernel.ask(DISCARD, 6, 12, &mut []), 0);
     let content = kernel.content();
     assert_eq!(content[..8 * 512], expected[..8 * 512]);
@@ -160,7 +160,7 @@ fn fua_and_no_unmap_reach_the_device() {
 }
 
 #[test]
-fn what_cannot_be_done_is_an_error_and_changes_nothing() {
+fn an_impossible_request_is_an_error_without_effect() {
     let kernel = Kernel::of(Watched::new(), false);
     let eio = -Errno::IO.raw_os_error();
     let mut buffer = vec![7; 1024];
@@ -171,10 +171,10 @@ fn what_cannot_be_done_is_an_error_and_changes_nothing() {
         (DISCARD, u64::MAX / 512, u32::MAX, eio),
         (ZEROES, u64::MAX, 8, eio),
         (WRITE, 0, 0, eio),
-        // More than the buffer holds.
+        // Longer than the buffer.
         (WRITE, 0, 3, eio),
         (READ, 0, u32::MAX, eio),
-        // Zones, and what no kernel has.
+        // Operations on zones, and an operation that no kernel has.
         (4, 0, 1, -Errno::OPNOTSUPP.raw_os_error()),
         (18, 0, 1, -Errno::OPNOTSUPP.raw_os_error()),
         (255, 0, 1, -Errno::OPNOTSUPP.raw_os_error()),
@@ -200,7 +200,7 @@ fn a_read_only_device_is_read_and_flushed_only() {
 }
 
 #[test]
-fn a_failure_of_the_drive_is_told_to_the_kernel_and_its_story_kept() {
+fn a_failure_reaches_the_kernel_and_its_description_is_kept() {
     let failing = |failure| {
         let device = Watched { failure: Some(failure), ..Watched::new() };
         let kernel = Kernel::of(device, false);
@@ -222,7 +222,7 @@ fn a_failure_of_the_drive_is_told_to_the_kernel_and_its_story_kept() {
 }
 
 #[test]
-fn what_waits_for_the_platter_goes_to_a_lane() {
+fn requests_that_wait_for_the_platter_go_to_a_lane() {
     let may_wait = |word, sector_count, waits| {
         let device = Watched { waits, ..Watched::new() };
         Request::new(word, 0, sector_count).may_wait(&device)
