@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn senseless_options_are_named() {
+    fn the_error_names_the_senseless_option() {
         let check = |change: fn(&mut BenchOptions), want: &str| {
             let mut options = BenchOptions::new();
             change(&mut options);

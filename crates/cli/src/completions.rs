@@ -51,8 +51,10 @@ pub(crate) fn manual(session: &mut Session) -> Result<(), CliError> {
 /// Writes a section about a command and its arguments, and about its subcommands.
 fn describe(command: &clap::Command, parent: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     let name = format!("{parent} {}", command.get_name());
-    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    page.extend_from_slice(format!(".SS {}\n{}.\n", roff(&name), roff(&about)).as_bytes());
+    let about = command.get_long_about().or(command.get_about());
+    let about = about.map(ToString::to_string).unwrap_or_default();
+    let about = paragraphs(&format!("{}.", about.trim_end_matches('.')), ".PP");
+    page.extend_from_slice(format!(".SS {}\n{about}\n", roff(&name)).as_bytes());
     for subcommand in command.get_subcommands().filter(|c| c.get_name() != "help") {
         describe(subcommand, &name, page)?;
     }
@@ -70,15 +72,19 @@ fn describe(command: &clap::Command, parent: &str, page: &mut Vec<u8>) -> std::i
             Some(long) => format!("--{long}"),
             None => value,
         };
-        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        page.extend_from_slice(
-            format!(".TP\n\\fB{}\\fR\n{}\n", roff(&shown), roff(&help)).as_bytes(),
-        );
+        let help = arg.get_long_help().or(arg.get_help());
+        let help = paragraphs(&help.map(ToString::to_string).unwrap_or_default(), ".IP");
+        page.extend_from_slice(format!(".TP\n\\fB{}\\fR\n{help}\n", roff(&shown)).as_bytes());
     }
     Ok(())
 }
 
-/// `text` with what roff would read as its own taken out of the way.
+/// `text` in roff, with `separator` between its paragraphs.
+fn paragraphs(text: &str, separator: &str) -> String {
+    text.split("\n\n").map(roff).collect::<Vec<_>>().join(&format!("\n{separator}\n"))
+}
+
+/// `text` with the characters escaped that roff would interpret.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('-', "\\-").replace('\n', " ");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_goes_both_ways() {
+    fn hexadecimal_round_trips() {
         assert_eq!(from_hex("00fFa0"), Ok(vec![0, 255, 160]));
         assert_eq!(to_hex(&[0, 255, 160]), "00ffa0");
         for wrong in ["0", "0g", "0x00", "é0"] {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_shown_in_hexadecimal() {
+    fn bytes_that_are_no_text_are_shown_in_hexadecimal() {
         assert_eq!(entry_json(b"k", Some(b"v")), json!({"key": "k", "value": "v"}));
         assert_eq!(entry_json(&[255], Some(&[254])), json!({"key_hex": "ff", "value_hex": "fe"}));
         assert_eq!(entry_json(b"k", None), json!({"key": "k"}));

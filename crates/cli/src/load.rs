@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_tells_what_the_lines_are() {
+    fn the_format_follows_from_the_file_name() {
         for (name, lines) in [
             ("a.csv", Lines::Csv),
             ("b/a.TSV.gz", Lines::Tsv),

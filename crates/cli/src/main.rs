@@ -64,8 +64,8 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "imbrex", version, after_help = EXIT_CODES, max_term_width = 100)]
 struct Args {
-    /// How to print: table or json for reports; raw, json or hex for entries
-    #[arg(long, global = true, value_enum)]
+    /// Output format: table or json for reports; raw, json or hex for the entries of get and scan
+    #[arg(long, global = true, value_enum, hide_possible_values = true, display_order = 1000)]
     format: Option<Format>,
 
     #[command(subcommand)]

@@ -21,8 +21,17 @@ pub(crate) enum Format {
     Raw,
     /// Hexadecimal (`get` and `scan`)
     Hex,
-    /// `repro`: one page for a browser, with nothing outside of it.
+    /// A self-contained page for a browser (`repro`)
+    #[value(hide = true)]
     Html,
+}
+
+/// How `get` and `scan` print keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryFormat {
+    Json,
+    Raw,
+    Hex,
 }
 
 /// Standard output.
@@ -65,11 +74,15 @@ impl Output {
         }
     }
 
-    /// How keys and values should be shown.
-    pub(crate) fn entry_format(&self) -> Format {
+    /// The format of keys and values.
+    pub(crate) fn entry_format(&self) -> Result<EntryFormat, CliError> {
         match self.format {
-            None | Some(Format::Table) => Format::Raw,
-            Some(format) => format,
+            None | Some(Format::Table | Format::Raw) => Ok(EntryFormat::Raw),
+            Some(Format::Json) => Ok(EntryFormat::Json),
+            Some(Format::Hex) => Ok(EntryFormat::Hex),
+            Some(Format::Html) => {
+                Err(CliError::usage("--format html belongs to repro; use raw, json or hex here"))
+            }
         }
     }
 
@@ -263,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_lines_up_numbers_to_the_right() {
+    fn a_table_aligns_numbers_to_the_right() {
         let mut table = Table::new(&["level", "files", "what"]);
         table.row(vec!["0".to_owned(), "7".to_owned(), "young".to_owned()]);
         table.row(vec!["1".to_owned(), "1234".to_owned(), "old".to_owned()]);

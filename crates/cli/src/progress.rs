@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_position_rate_and_what_is_left() {
+    fn a_line_shows_position_rate_and_remaining_time() {
         let mib = 1 << 20;
         let half = line(Some(100 * mib), 50 * mib);
         assert!(half.contains("50.00 MiB of 100.00 MiB, 5.00 MiB/s, 10 seconds left"), "{half}");

@@ -3,7 +3,7 @@
 use crate::Session;
 use crate::error::{CliError, Context, Exit};
 use crate::key::{self, KeyNotation, entry_json, to_hex};
-use crate::output::{Format, Output, note};
+use crate::output::{EntryFormat, Output, note};
 use crate::progress::{Progress, Unit};
 use crate::store::{DriveArgs, KeyspaceArgs, Store, salvage_hint};
 use imbrex_engine::{Iter, ReadOptions, prefix_end};
@@ -25,6 +25,7 @@ pub(crate) struct GetArgs {
 impl GetArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let key = self.notation.bytes(&self.key)?;
+        let format = session.out.entry_format()?;
         self.store.open_quiet()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
             let value = keyspace.get(&key).context(|| format!("cannot get {}", key::shown(&key)));
@@ -33,13 +34,13 @@ impl GetArgs {
                 .ok_or_else(|| {
                     CliError::new(Exit::NotFound, format!("{}: no such key", key::shown(&key)))
                 })?;
-            match session.out.entry_format() {
-                Format::Json => {
+            match format {
+                EntryFormat::Json => {
                     let line = entry_json(&key, Some(&value)).to_string();
                     session.out.line(line)
                 }
-                Format::Hex => session.out.line(to_hex(&value)),
-                Format::Raw | Format::Table | Format::Html => {
+                EntryFormat::Hex => session.out.line(to_hex(&value)),
+                EntryFormat::Raw => {
                     session.out.bytes(&value)?;
                     // A file or a pipe gets the exact bytes. On a terminal the prompt starts a new line.
                     if session.out.is_terminal() && value.last() != Some(&b'\n') {
@@ -87,6 +88,7 @@ pub(crate) struct ScanArgs {
 impl ScanArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let (lower, upper) = self.bounds()?;
+        session.out.entry_format()?;
         if !self.skip_damage {
             return self.store.open_quiet()?.with(|store| {
                 let printed = self.print(store, session, lower, upper);
@@ -153,6 +155,7 @@ impl ScanArgs {
             read_ahead_bytes: 1 << 20,
             ..ReadOptions::default()
         };
+        let format = session.out.entry_format()?;
         let what = || format!("cannot scan {}", store.path.display());
         let mut iter: Iter = keyspace.iter(options).context(what)?;
         if self.reverse { iter.seek_to_last() } else { iter.seek_to_first() }.context(what)?;
@@ -163,7 +166,8 @@ impl ScanArgs {
         let mut left = self.limit.unwrap_or(u64::MAX);
         while iter.valid() && left > 0 {
             session.interrupt.check()?;
-            print_entry(&mut session.out, iter.key(), (!self.keys_only).then(|| iter.value()))?;
+            let value = (!self.keys_only).then(|| iter.value());
+            print_entry(&mut session.out, format, iter.key(), value)?;
             left -= 1;
             count += 1;
             if let Some(progress) = &progress {
@@ -178,10 +182,15 @@ impl ScanArgs {
 }
 
 /// One line: `key TAB value`, a JSON object, or both in hexadecimal.
-fn print_entry(out: &mut Output, key: &[u8], value: Option<&[u8]>) -> Result<(), CliError> {
-    match out.entry_format() {
-        Format::Json => out.line(entry_json(key, value).to_string()),
-        Format::Hex => {
+fn print_entry(
+    out: &mut Output,
+    format: EntryFormat,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<(), CliError> {
+    match format {
+        EntryFormat::Json => out.line(entry_json(key, value).to_string()),
+        EntryFormat::Hex => {
             out.bytes(to_hex(key).as_bytes())?;
             if let Some(value) = value {
                 out.bytes(b"\t")?;
@@ -189,7 +198,7 @@ fn print_entry(out: &mut Output, key: &[u8], value: Option<&[u8]>) -> Result<(),
             }
             out.bytes(b"\n")
         }
-        Format::Raw | Format::Table | Format::Html => {
+        EntryFormat::Raw => {
             out.bytes(key)?;
             if let Some(value) = value {
                 out.bytes(b"\t")?;

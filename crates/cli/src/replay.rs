@@ -23,10 +23,10 @@ pub(crate) struct ReplayArgs {
     /// Formats: CSV (time_us,op,offset_bytes,size_bytes), MSR Cambridge, SYSTOR '17, CloudPhysics vscsi.
     trace: PathBuf,
     /// Format of the trace file [default: detected from its first bytes]
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "FORMAT", value_enum)]
     trace_format: Option<TraceFormat>,
     /// Capacity of the write buffer; 0 for none
-    #[arg(long, default_value = "512MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     buffer: ByteSize,
     /// Order in which the write buffer evicts
     #[arg(long, value_enum, default_value = "aged")]
@@ -36,22 +36,22 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_enum, default_value = "merged")]
     cleaning: Cleaning,
     /// Length of a zone
-    #[arg(long, default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     zone_len: ByteSize,
     /// Profile with the mechanics of the drive, as in `imbrex drive create --profile`
-    #[arg(long, default_value = "st1000dm003")]
+    #[arg(long, value_name = "NAME", default_value = "st1000dm003")]
     profile: String,
     /// Capacity of the drive [default: what the trace's addresses need]
-    #[arg(long)]
+    #[arg(long, value_name = "SIZE")]
     drive_size: Option<ByteSize>,
     /// Share of the data zones that the trace's addresses may fill, in percent; cleaning needs the rest
-    #[arg(long, default_value_t = 80)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 80)]
     fill: u64,
     /// Remove the address ranges that the trace never touches
     #[arg(long)]
     squeeze: bool,
     /// Time scale in percent: 50 replays the trace twice as fast
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
     time: u64,
     /// Issue each request when the previous one has ended, instead of at the trace's time
     #[arg(long, conflicts_with = "time")]
@@ -60,7 +60,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     write_through: bool,
     /// Replay at most this many requests
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
@@ -172,9 +172,7 @@ fn source(path: PathBuf, format: Option<TraceFormat>) -> Result<TraceSource, Cli
     })?;
     match format {
         None => Ok(TraceSource::Bundled(bundled)),
-        Some(_) => {
-            Err(CliError::usage("--trace-format is for files: what comes with the program is CSV"))
-        }
+        Some(_) => Err(CliError::usage("--trace-format is for files; omit it for a bundled trace")),
     }
 }
 

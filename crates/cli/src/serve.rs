@@ -270,12 +270,12 @@ impl ServeArgs {
                         Exit::Store,
                         format!(
                             "cannot serve {shown}: it holds a store, or room for one, which clients \
-                             would write over; {advice}"
+                             would overwrite; {advice}"
                         ),
                     ),
                     Err(error) => CliError::of(
                         format!(
-                            "cannot serve {shown}: it may hold a store, which clients would write over \
+                            "cannot serve {shown}: it may hold a store, which clients would overwrite \
                              ({advice})"
                         ),
                         &error,
@@ -544,7 +544,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_what_it_means() {
+    fn a_url_is_percent_encoded() {
         assert_eq!(encoded("/tmp/a b&c/s.sock"), "/tmp/a%20b%26c/s.sock");
         assert_eq!(encoded("T\u{fc}r"), "T%C3%BCr");
     }

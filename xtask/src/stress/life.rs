@@ -97,7 +97,7 @@ pub(super) struct Life<'a> {
 }
 
 /// Whether a database failed for lack of space, by its messages. Then no thread may report damage. A life that only
-/// reads needs no space, so it never counts.
+/// reads needs no space, so an error in it has another cause.
 fn is_full(said: &str) -> bool {
     let only_reads = said.lines().any(|line| line.starts_with("too full to open, and only read: "));
     let is_hidden =

@@ -130,7 +130,9 @@ fn json_bytes(raw: &RawValue, name: &str, is_key: bool) -> Result<Vec<u8>, Strin
             .map(String::into_bytes)
             .map_err(|e| format!("field {name:?}: {e}")),
         Some(b'n') => Err(format!("field {name:?} is null")),
-        Some(b'{' | b'[') if is_key => Err(format!("field {name:?} is no string or number")),
+        Some(b'{' | b'[') if is_key => {
+            Err(format!("field {name:?} is neither a string nor a number"))
+        }
         _ => Ok(text.as_bytes().to_vec()),
     }
 }
@@ -182,7 +184,7 @@ fn column(header: &csv::ByteRecord, field: &str, name: &str) -> Result<usize, Cl
     header.iter().position(|cell| cell == field.as_bytes()).ok_or_else(|| {
         let cells: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
         CliError::data(format!(
-            "{name}: line 1 names no column {field:?}; it names {}; choose with --key-field and \
+            "{name}: line 1 names no column {field:?}; it names {}; choose columns with --key-field and \
              --value-field, or pass --no-header",
             cells.join(", ")
         ))
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named_and_the_rest_goes_on() {
+    fn a_malformed_line_is_reported_and_the_rest_is_read() {
         let text = "{\"key\": \"a\"\n[1]\n{\"key\": 1}\n{\"key\": null, \"value\": 1}\n\
                     {\"key\": \"k\", \"value\": \"v\"}\n";
         let found = json(text);
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_has_quotes_a_header_and_line_numbers_across_them() {
+    fn csv_line_numbers_count_line_breaks_in_quotes() {
         let text = "id,body\n1,\"two\nlines\"\n2\n3,\"say \"\"x\"\"\"\n";
         let records =
             Delimited::new(Box::new(text.as_bytes()), "x", &fields("id", "body"), b',', true);
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn tsv_without_a_header_counts_fields_and_keeps_quotes() {
+    fn tsv_without_a_header_numbers_columns_and_keeps_quotes() {
         let text = "b\t\"x\ta\n";
         let records =
             Delimited::new(Box::new(text.as_bytes()), "x", &fields("3", "2"), b'\t', false);
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_column_names_those_there_are() {
+    fn the_error_for_a_missing_column_lists_the_columns() {
         let text = "id,body\n";
         let error =
             Delimited::new(Box::new(text.as_bytes()), "x", &fields("key", "body"), b',', true)

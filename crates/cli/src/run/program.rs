@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_apart() {
+    fn the_linkage_of_a_program_is_recognized() {
         assert_eq!(linkage(&elf(3)), Linkage::Dynamic);
         assert_eq!(linkage(&elf(1)), Linkage::Static);
         assert_eq!(linkage(b"#!/bin/sh\n"), Linkage::Script);

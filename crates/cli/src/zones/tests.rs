@@ -60,7 +60,7 @@ fn uniform(count: u32, state: impl Fn(u32) -> ZoneState, cell_count_max: usize) 
 }
 
 #[test]
-fn what_is_written_and_not_live_is_dead() {
+fn written_bytes_that_are_not_live_are_dead() {
     assert_eq!(example().dead_bytes(), blocks(50 + 50 + 600));
 }
 
@@ -105,7 +105,7 @@ fn many_zones_share_a_cell_that_shows_the_busiest_state() {
 }
 
 #[test]
-fn without_files_the_drive_tells_its_pointers() {
+fn without_files_the_map_shows_write_pointers() {
     let zone = ZoneInfo {
         zone: ZoneId(1),
         kind: ZoneKind::SequentialRequired,

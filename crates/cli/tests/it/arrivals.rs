@@ -8,7 +8,7 @@ const SIMILAR: [&str; 9] =
     ["arrivals", "--model", "selfsimilar", "--bias", "0.75", "--rate", "1000", "--seconds", "60"];
 
 #[test]
-fn a_series_is_printed_a_time_a_line_and_the_same_again() {
+fn a_series_prints_one_time_per_line_and_is_repeatable() {
     let text = imbrex(&SIMILAR).ok();
     assert_eq!(text, imbrex(&SIMILAR).ok());
     assert_ne!(text, imbrex(&[&SIMILAR[..], &["--seed", "2"]].concat()).ok());
@@ -23,7 +23,7 @@ fn a_series_is_printed_a_time_a_line_and_the_same_again() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
+fn a_closed_output_is_not_an_error() {
     let mut child = crate::command()
         .args(["arrivals", "--model", "poisson", "--rate", "1e6", "--seconds", "1e6"])
         .stdout(Stdio::piped())
@@ -71,7 +71,7 @@ fn a_series_is_analysed_from_a_file_and_from_a_pipe() {
 }
 
 #[test]
-fn what_cannot_be_says_why() {
+fn impossible_requests_are_explained() {
     let with = |more: &[&'static str]| {
         let model = if more.contains(&"--model") { &[][..] } else { &["--model", "poisson"][..] };
         let rate = if more.contains(&"--rate") { &[][..] } else { &["--rate", "100"][..] };

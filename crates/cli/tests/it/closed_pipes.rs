@@ -12,7 +12,7 @@ fn unread() -> PipeWriter {
 }
 
 #[test]
-fn a_failure_is_one_although_nobody_reads_the_report() {
+fn a_failure_counts_even_if_the_report_is_not_read() {
     let drive = Drive::new();
     drive.run_with(json_lines(2000, 0).as_bytes(), "load", &["-"]).ok();
     drive.run("compact", &[]).ok();
@@ -53,7 +53,7 @@ fn a_reader_that_goes_away_ends_a_scan_quietly() {
 }
 
 #[test]
-fn what_nobody_reads_on_standard_error_stops_nothing() {
+fn a_closed_standard_error_stops_nothing() {
     let drive = Drive::new();
     let mut child = command()
         .args(["load", drive.path_str(), "-", "--on-error", "skip"])
@@ -73,7 +73,7 @@ fn what_nobody_reads_on_standard_error_stops_nothing() {
 
 /// The second benchmark would take days.
 #[test]
-fn what_nobody_reads_is_not_measured() {
+fn a_benchmark_stops_after_its_reader_has_gone() {
     let args = ["bench", "--benchmarks", "fillseq:10,fillrandom:100000000000"];
     let output = command().args(args).stdout(unread()).output().unwrap();
     assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));

@@ -47,7 +47,7 @@ fn assert_a_prefix_is_new(drive: &Drive, count: usize) -> usize {
 }
 
 #[test]
-fn killed_in_the_middle_of_a_load_the_store_holds_a_prefix_of_it() {
+fn after_a_kill_the_store_holds_a_prefix_of_the_load() {
     const COUNT: usize = 20_000;
     let drive = Drive::new();
     drive.run_with(json_lines(COUNT, 0).as_bytes(), "load", &["-"]).ok();
@@ -179,7 +179,7 @@ fn ctrl_c_ends_a_benchmark_with_the_figures_so_far() {
 }
 
 #[test]
-fn ctrl_c_ends_a_ycsb_load_with_what_was_measured() {
+fn ctrl_c_ends_a_ycsb_load_with_the_figures_so_far() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("ycsb.imbrex");
     for (mode, pace) in [("virtual", "table=t"), ("threads", "arrivalgenerator=poisson")] {

@@ -3,7 +3,7 @@
 use crate::{Drive, imbrex, json_lines};
 
 #[test]
-fn a_new_drive_is_described_and_takes_little_room() {
+fn a_new_drive_is_described_and_takes_little_space() {
     let drive = Drive::new();
     let info = imbrex(&["drive", "info", drive.path_str(), "--format", "json"]).json();
     assert_eq!(info["capacity"], 4_u64 << 30);
@@ -38,7 +38,7 @@ fn the_same_seed_makes_the_same_image() {
 }
 
 #[test]
-fn a_profile_is_measured_beside_its_published_figures() {
+fn a_profile_is_compared_with_its_published_figures() {
     let measured = imbrex(&["drive", "bench", "hc620", "--format", "json"]).json();
     let figures = measured["figures"].as_array().unwrap();
     let published: Vec<_> = figures.iter().filter(|f| !f["published"].is_null()).collect();
@@ -73,7 +73,7 @@ fn the_drive_is_drawn_as_text_svg_and_json() {
 }
 
 #[test]
-fn stats_check_and_compact_tell_what_they_saw() {
+fn stats_check_and_compact_print_reports() {
     let drive = Drive::new();
     drive.run_with(json_lines(1000, 0).as_bytes(), "load", &["-"]).ok();
     drive.run_with(json_lines(1000, 1).as_bytes(), "load", &["-"]).ok();
@@ -90,7 +90,7 @@ fn stats_check_and_compact_tell_what_they_saw() {
 
 /// Only the last of such names was reported.
 #[test]
-fn keyspaces_of_similar_names_are_told_apart() {
+fn keyspaces_with_similar_names_are_all_reported() {
     const NAMES: [&str; 4] = ["Users", "users", "a-b", "a_b"];
     let drive = Drive::new();
     for (name, count) in NAMES.into_iter().zip(1..) {
@@ -131,7 +131,7 @@ fn everything_on_the_drive_can_be_dumped() {
 }
 
 #[test]
-fn the_store_is_measured_alike_in_every_run() {
+fn a_benchmark_is_repeatable() {
     let args = ["bench", "--benchmarks=fillrandom,readrandom", "--num=2000", "--format=json"];
     let [first, second] = [0, 1].map(|_| imbrex(&args).json());
     let runs = first["runs"].as_array().unwrap();
@@ -149,7 +149,7 @@ fn the_store_is_measured_alike_in_every_run() {
 /// Benchmarks wrote into the user's keyspace `bench`, and dropped it for the second fill. The first fill of the next
 /// run was written over the data of the run before.
 #[test]
-fn benchmarks_have_a_keyspace_of_their_own() {
+fn benchmarks_use_their_own_keyspace() {
     let drive = Drive::new();
     drive.run_with(json_lines(10, 0).as_bytes(), "load", &["-", "--keyspace", "bench"]).ok();
     let count = |keyspace: &str| {

@@ -30,7 +30,7 @@ fn a_value_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn what_is_not_there_is_exit_code_1() {
+fn a_missing_key_is_exit_code_1() {
     let drive = Drive::new();
     drive.run("get", &["k"]).fails(1, &["\"k\"", "no such key"]);
     drive.run("put", &["k", "v"]).ok();
@@ -90,7 +90,7 @@ fn ranges_and_prefixes_are_deleted() {
 }
 
 #[test]
-fn keyspaces_are_apart() {
+fn keyspaces_are_separate() {
     let drive = Drive::new();
     let line = b"{\"key\": \"k\", \"value\": \"of a\"}\n";
     drive.run_with(line, "load", &["-", "--keyspace", "a"]).ok();
@@ -102,7 +102,7 @@ fn keyspaces_are_apart() {
 }
 
 #[test]
-fn a_reader_that_stops_early_is_no_error() {
+fn a_reader_that_stops_early_is_not_an_error() {
     use std::io::Read;
     let drive = Drive::new();
     drive.run_with(crate::json_lines(20_000, 0).as_bytes(), "load", &["-"]).ok();

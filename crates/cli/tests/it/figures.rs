@@ -15,7 +15,7 @@ fn figures_are_listed() {
 }
 
 #[test]
-fn what_cannot_be_is_told_before_anything_runs() {
+fn impossible_requests_fail_before_anything_runs() {
     imbrex(&["repro", "sealdb-88"]).fails(2, &["no figure \"sealdb-88\"", "sealdb-8", "all"]);
     for scale in ["0", "1.5", "NaN"] {
         imbrex(&["repro", "sealdb-8", "--scale", scale]).fails(2, &["--scale is", "at most 1"]);
@@ -42,7 +42,7 @@ fn a_figure_is_shown_in_every_form() {
 }
 
 #[test]
-fn layouts_stand_beside_each_other_under_arrivals() {
+fn layouts_are_compared_under_arrivals() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("new").join("arrivals");
     let shown = out.to_str().unwrap();
@@ -71,7 +71,7 @@ fn layouts_stand_beside_each_other_under_arrivals() {
 
 /// The drive was full and the store lost, but the run looked like a good one, and the command succeeded.
 #[test]
-fn a_run_that_lost_its_store_is_told_at_the_end() {
+fn a_run_that_lost_its_store_is_reported_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     let large = ["--capacity", "512M", "--operations", "300", "--value_size", "1000000"];

@@ -60,7 +60,7 @@ fn a_drive_that_cannot_take_a_database() {
 }
 
 #[test]
-fn a_drive_that_holds_another_databases_files() {
+fn a_drive_with_the_files_of_another_database() {
     let drive = Drive::new();
     let bare = bare(&drive);
     let disk = imbrex_disk_sim::SimDisk::open_image(&bare, Default::default()).unwrap();
@@ -147,7 +147,7 @@ fn a_signal_reaches_the_program() {
 
 /// A hangup ended `nohup imbrex run` and its program.
 #[test]
-fn what_is_to_be_ignored_is_ignored() {
+fn ignored_signals_stay_ignored() {
     let drive = Drive::new();
     let bare = bare(&drive);
     let (mut child, mut said) =

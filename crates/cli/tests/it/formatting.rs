@@ -42,7 +42,7 @@ fn count(drive: &str, more: &[&str]) -> usize {
 }
 
 #[test]
-fn what_holds_something_is_formatted_when_told_so() {
+fn a_drive_with_data_is_formatted_only_on_request() {
     let dir = Dir::new();
     for (number, shape) in BLANK.iter().enumerate() {
         let drive = dir.blank(&number.to_string(), shape);
@@ -67,7 +67,7 @@ fn what_holds_something_is_formatted_when_told_so() {
 
 /// Only the start was checked and erased; data after it reappeared.
 #[test]
-fn what_lies_at_the_end_of_a_drive_counts() {
+fn data_at_the_end_of_a_drive_counts() {
     use std::os::unix::fs::FileExt;
     let dir = Dir::new();
     let drive = dir.blank("d", BLANK[0]);
@@ -86,7 +86,7 @@ fn what_lies_at_the_end_of_a_drive_counts() {
 }
 
 #[test]
-fn flash_beside_a_drive_is_looked_at_before_either_is_touched() {
+fn both_drives_are_checked_before_either_is_written() {
     let dir = Dir::new();
     let drive = dir.blank("d", BLANK[1]);
     let flash = dir.blank("f", &["--profile", "ssd120", "--capacity", "128MiB"]);
@@ -111,7 +111,7 @@ fn flash_beside_a_drive_is_looked_at_before_either_is_touched() {
 
 /// The drive was erased first and refused afterwards.
 #[test]
-fn what_is_refused_keeps_what_it_holds() {
+fn a_refused_drive_keeps_its_content() {
     let dir = Dir::new();
     let drive = dir.blank("d", &["--rule", "zoned", "--capacity", "512MiB", "--zone-len", "4MiB"]);
     let flash = dir.blank("f", &["--profile", "ssd120", "--capacity", "2MiB"]);
@@ -137,7 +137,7 @@ fn what_is_refused_keeps_what_it_holds() {
 }
 
 #[test]
-fn what_cannot_be_formatted() {
+fn drives_that_cannot_be_formatted() {
     let dir = Dir::new();
     let missing = dir.0.path().join("none");
     format(missing.to_str().unwrap(), &["--erase"]).fails(4, &["no such file"]);

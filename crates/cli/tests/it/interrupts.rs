@@ -46,7 +46,7 @@ fn interrupted(drive: &Drive, args: &[&str], input: &[u8], whole: Option<&str>) 
 }
 
 #[test]
-fn half_a_record_is_none() {
+fn half_a_record_is_not_stored() {
     let drive = Drive::new();
     drive.run("put", &["a", "old"]).ok();
     let check = |args: &[&str], input: &[u8], whole: Option<&str>| {
@@ -87,7 +87,7 @@ fn is_pending(child: &Child, number: u32) -> bool {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once_but_no_lost_terminal_does() {
+fn a_second_signal_kills_and_a_lost_terminal_does_not() {
     const SIGHUP: u32 = 1;
     let drive = Drive::new();
     let fifo = drive.beside("fifo");
@@ -117,7 +117,7 @@ fn a_second_signal_ends_it_at_once_but_no_lost_terminal_does() {
 
 /// `nohup imbrex load` ended at the hangup of its terminal.
 #[test]
-fn a_hangup_that_is_to_be_ignored_is_ignored() {
+fn an_ignored_hangup_stays_ignored() {
     let drive = Drive::new();
     let mut child = std::process::Command::new("env")
         .args(["--ignore-signal=HUP", env!("CARGO_BIN_EXE_imbrex"), "load", drive.path_str(), "-"])

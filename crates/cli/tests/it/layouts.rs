@@ -48,7 +48,7 @@ fn load(path: &Path, count: usize, round: usize, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn they_are_listed_one_line_each() {
+fn layouts_are_listed_one_per_line() {
     let text = imbrex(&["layouts"]).ok();
     let layouts = layouts();
     assert_eq!(text.lines().count(), layouts.len() + 1, "{text}");
@@ -97,7 +97,7 @@ fn each_makes_a_store_that_reopens_checks_and_draws() {
 }
 
 #[test]
-fn a_drive_with_flash_beside_it_opens_with_its_own_flash() {
+fn a_drive_opens_only_with_its_own_flash_drive() {
     let shelf = Shelf::new();
     let (path, flash, other) = (shelf.path("d"), shelf.path("flash"), shelf.path("other"));
     let with = |flash: &Path| ["--flash".to_owned(), flash.to_str().unwrap().to_owned()];
@@ -163,7 +163,7 @@ fn a_drive_with_flash_beside_it_opens_with_its_own_flash() {
 }
 
 #[test]
-fn a_drive_opens_as_what_it_holds_and_as_nothing_else() {
+fn a_drive_opens_only_as_its_recorded_layout() {
     let shelf = Shelf::new();
     let path = shelf.path("d");
     let small = ["--capacity", "64MiB", "--zone-len", "1MiB"];
@@ -197,7 +197,7 @@ fn a_drive_opens_as_what_it_holds_and_as_nothing_else() {
 }
 
 #[test]
-fn a_name_that_is_none_is_told_with_the_nearest_and_all() {
+fn an_unknown_layout_is_answered_with_the_nearest_and_all() {
     let shelf = Shelf::new();
     let nearest = ["no layout \"leveldb-gredy\"", "did you mean leveldb-greedy?", "leveled-zones"];
     shelf.create("d", &["--layout", "leveldb-gredy"]).fails(2, &nearest);
@@ -210,7 +210,7 @@ fn a_name_that_is_none_is_told_with_the_nearest_and_all() {
 }
 
 #[test]
-fn a_drive_that_cannot_carry_it_is_refused_with_what_would_do() {
+fn an_unsuitable_drive_is_refused_with_advice() {
     let shelf = Shelf::new();
     for (profile, layout, parts) in [
         (
@@ -241,7 +241,7 @@ fn a_drive_that_cannot_carry_it_is_refused_with_what_would_do() {
 }
 
 #[test]
-fn a_drive_too_small_is_refused_when_it_is_made_or_works() {
+fn a_drive_that_is_too_small_is_refused_at_its_creation() {
     let shelf = Shelf::new();
     let (mut refused_count, mut made_count) = (0, 0);
     let flash = shelf.path("flash");

@@ -49,7 +49,7 @@ fn csv_and_tsv_with_other_fields() {
 }
 
 #[test]
-fn what_scan_prints_load_reads_back() {
+fn load_reads_the_output_of_scan() {
     let drive = Drive::new();
     drive.run_with(json_lines(100, 0).as_bytes(), "load", &["-"]).ok();
     drive.run_with(&[0, 255, 10, 9], "put", &["--hex-keys", "ff00"]).ok();
@@ -86,7 +86,7 @@ fn a_bad_line_stops_the_load_or_is_skipped() {
 }
 
 #[test]
-fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
+fn a_damaged_archive_is_reported_and_its_records_are_kept() {
     let drive = Drive::new();
     let mut zst = zstd::encode_all(json_lines(5000, 0).as_bytes(), 1).unwrap();
     zst.truncate(zst.len() / 2);
@@ -115,7 +115,7 @@ fn a_damaged_archive_says_so_and_keeps_what_it_gave() {
 /// If the host cannot store more of an image, the reported records are certainly stored: those before the last sync,
 /// and none without a sync.
 #[test]
-fn a_host_that_is_full_keeps_what_is_told() {
+fn a_full_host_keeps_the_reported_records() {
     let dir = tempfile::tempdir().unwrap();
     let records = dir.path().join("records.jsonl");
     std::fs::write(&records, json_lines(120_000, 0)).unwrap();

@@ -29,7 +29,7 @@ fn every_command_has_help_and_the_manual_names_it() {
 }
 
 #[test]
-fn every_command_that_the_manual_quotes_is_one() {
+fn every_command_quoted_in_the_manual_exists() {
     let manual = imbrex(&["man"]).ok().replace("\\-", "-");
     let mut quoted = 0;
     for (at, _) in manual.match_indices("`imbrex ") {

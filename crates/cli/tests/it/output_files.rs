@@ -32,7 +32,7 @@ fn run_program(drive: &Drive, args: &[&str], script: &str) -> (Ran, Vec<String>)
 }
 
 #[test]
-fn no_drive_is_written_over() {
+fn no_drive_is_overwritten() {
     let drive = Drive::new();
     let [image, other, link] = ["image", "other", "link"].map(|name| drive.beside(name));
     let shown = image.to_str().unwrap();
@@ -57,7 +57,7 @@ fn no_drive_is_written_over() {
 }
 
 #[test]
-fn a_picture_takes_the_place_of_a_file_or_leaves_it() {
+fn a_picture_replaces_a_file_as_a_whole_or_not_at_all() {
     let drive = Drive::new();
     let dir = drive.beside("pictures");
     std::fs::create_dir(&dir).unwrap();

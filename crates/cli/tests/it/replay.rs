@@ -35,7 +35,7 @@ fn a_trace_is_replayed_the_same_twice() {
 }
 
 #[test]
-fn traces_come_with_the_program() {
+fn bundled_traces_are_replayed() {
     let args = ["replay", "bundled:EXT4", "--squeeze", "--zone-len", "16MiB", "--limit", "500"];
     let report = imbrex(&[&args[..], &["--format", "json"]].concat()).json();
     assert_eq!(report["trace"]["requests"].as_u64(), Some(500));
@@ -45,7 +45,7 @@ fn traces_come_with_the_program() {
 }
 
 #[test]
-fn what_cannot_be_replayed_says_why() {
+fn impossible_replays_are_explained() {
     let dir = tempfile::tempdir().unwrap();
     let path = trace(&dir);
     let good = path.to_str().unwrap();

@@ -94,7 +94,7 @@ fn wrote_block(mut stream: impl Read + Write) -> u32 {
 
 /// Nothing was printed at the failure. At the end a flush was refused, and no message named the failure.
 #[test]
-fn what_the_drive_fails_at_is_told_at_once_and_in_the_end() {
+fn failures_of_the_drive_are_reported_at_once_and_at_the_end() {
     let blank = Blank::new();
     let (drive, socket) = (blank.path("d"), blank.path("s"));
     let mut serving = serve(&["--drive", &drive, "--socket", &socket, "--cut-after", "0"]);
@@ -115,7 +115,7 @@ fn what_the_drive_fails_at_is_told_at_once_and_in_the_end() {
 
 /// Its output has no reader; it serves all the same.
 #[test]
-fn it_serves_where_nobody_reads_its_output() {
+fn serving_goes_on_without_a_reader_of_its_output() {
     let blank = Blank::new();
     let socket = blank.path("s");
     let mut child = command()
@@ -143,7 +143,7 @@ fn it_serves_where_nobody_reads_its_output() {
 }
 
 #[test]
-fn a_drive_is_served_until_somebody_ends_it() {
+fn a_drive_is_served_until_ctrl_c() {
     let blank = Blank::new();
     let (drive, socket) = (blank.path("d"), blank.path("s"));
     let serving = serve(&["--drive", &drive, "--socket", &socket, "--name", "disk"]);
@@ -160,7 +160,7 @@ fn a_drive_is_served_until_somebody_ends_it() {
 
 /// With a free port and JSON output, the port was never printed.
 #[test]
-fn where_it_listens_is_told_beside_json() {
+fn the_address_is_printed_beside_json() {
     let blank = Blank::new();
     let socket = blank.path("s");
     let mut child = command()
@@ -204,7 +204,7 @@ fn a_port_is_served_and_a_dead_servers_socket_replaced() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused() {
+fn drives_that_cannot_be_served_are_refused() {
     let blank = Blank::new();
     let (socket, store) = (blank.path("s"), blank.path("store"));
     let at = |drive: &str| imbrex(&["serve", "--drive", drive, "--socket", &socket]);
@@ -354,7 +354,7 @@ fn too_long() -> String {
 
 /// With one flipped bit in a header a store looked like a blank drive, which `--make` formats.
 #[test]
-fn a_drive_that_was_written_to_is_not_made_a_block_device() {
+fn no_block_device_is_made_on_a_written_drive() {
     let blank = Blank::new();
     let socket = blank.path("s");
     let refused = |drive: &str, code: i32, parts: &[&str]| {
@@ -400,7 +400,7 @@ fn a_drive_that_was_written_to_is_not_made_a_block_device() {
 }
 
 #[test]
-fn nothing_listens_beyond_this_machine_unless_asked() {
+fn listening_to_other_machines_needs_permission() {
     let listen = |address: &str, more: &[&str]| {
         imbrex(&[&["serve", "--memory", "1MiB", "--listen", address], more].concat())
     };
@@ -434,7 +434,7 @@ fn arguments_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn the_kernels_door_is_there_or_says_how_to_get_it() {
+fn ublk_works_or_explains_how_to_get_it() {
     let blank = Blank::new();
     for args in [["--name", "disk"], ["--connections", "3"], ["--socket", "s"]] {
         let ran = imbrex(&[&["serve", "--memory", "1MiB", "--ublk"], &args[..]].concat());

@@ -68,7 +68,7 @@ fn each_workload_runs_in_both_kinds_of_time() {
 }
 
 #[test]
-fn in_virtual_time_a_seed_is_a_run() {
+fn in_virtual_time_a_seed_decides_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "d", WORKLOADS[3].1);
     let run = |more: &[&str]| -> Vec<u8> {
@@ -85,7 +85,7 @@ fn in_virtual_time_a_seed_is_a_run() {
 }
 
 #[test]
-fn what_was_loaded_into_an_image_is_there_for_later_runs() {
+fn records_in_an_image_serve_later_runs() {
     let drive = Drive::new();
     let file = write(drive.dir.path(), "a", WORKLOADS[0].1);
     let on = |phase: &str, more: &[&str]| -> Ran {
@@ -111,7 +111,7 @@ fn what_was_loaded_into_an_image_is_there_for_later_runs() {
 }
 
 #[test]
-fn what_was_measured_is_not_lost_with_the_file_for_it() {
+fn measurements_survive_a_failed_output_file() {
     let drive = Drive::new();
     let load = |file: &str| {
         imbrex(&["ycsb", "load", "-p", "recordcount=9", "-p", &format!("exportfile={file}")])
@@ -128,7 +128,7 @@ fn what_was_measured_is_not_lost_with_the_file_for_it() {
 }
 
 #[test]
-fn the_first_refusal_is_told_in_every_form() {
+fn the_first_refusal_is_reported_in_every_format() {
     let drive = Drive::new();
     let file = write(drive.dir.path(), "c", WORKLOADS[2].1);
     imbrex(&["ycsb", "load", "-P", &file, "--drive", drive.path_str()]).ok();
@@ -145,7 +145,7 @@ fn the_first_refusal_is_told_in_every_form() {
 }
 
 #[test]
-fn a_file_for_the_original_ycsb_says_all_that_it_needs_here() {
+fn a_property_file_for_the_original_ycsb_works_here() {
     let drive = Drive::new();
     let whole = format!(
         "{}workload=imbrex.ycsb.ArrivalWorkload\ndb=imbrex.ycsb.ImbrexDb\nimbrex.drive={}\n\
@@ -174,7 +174,7 @@ fn a_file_for_the_original_ycsb_says_all_that_it_needs_here() {
 }
 
 #[test]
-fn a_schedule_is_told_in_every_form() {
+fn a_schedule_is_reported_in_every_format() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "b", WORKLOADS[1].1);
     let args = ["ycsb", "run", "-P", &file, "-p", "arrivalgenerator=poisson", "--target", "100"];
@@ -205,7 +205,7 @@ fn a_schedule_is_told_in_every_form() {
 }
 
 #[test]
-fn status_and_files_as_ycsb_has_them() {
+fn status_lines_and_files_match_ycsb() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "a", WORKLOADS[0].1);
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
@@ -242,7 +242,7 @@ fn status_and_files_as_ycsb_has_them() {
 }
 
 #[test]
-fn no_store_answers_everything() {
+fn the_basic_store_answers_everything() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "a", WORKLOADS[0].1);
     for name in ["basic", "site.ycsb.BasicDB"] {
@@ -269,7 +269,7 @@ fn a_drive_without_room_for_the_records_is_the_stores_failure() {
 }
 
 #[test]
-fn what_cannot_be_run_says_why() {
+fn impossible_runs_are_explained() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "a", WORKLOADS[0].1);
     let bad = |args: &[&str]| imbrex(&[&["ycsb", "run", "-P", &file], args].concat());

@@ -5,7 +5,7 @@ use std::fmt;
 /// The format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
-    /// Ours: `time_us,op,offset_bytes,size_bytes`
+    /// CSV of this program: `time_us,op,offset_bytes,size_bytes`
     Csv,
     /// MSR Cambridge
     Msr,
