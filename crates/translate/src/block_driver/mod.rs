@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The host's writes gather in memory, so that contiguous regions grow. The write buffer evicts
-//! long and old regions first. This keeps the map from [`Lba`] to [`Pba`](imbrex_disk::Pba) short,
-//! since it has one node for each run. Cleaning picks the zones whose valid data merge the most
-//! nodes.
+//! long and old regions first. This keeps the map from [`Lba`](imbrex_disk::Lba) to
+//! [`Pba`](imbrex_disk::Pba) short, since it has one node for each run. Cleaning picks the zones
+//! whose valid data merge the most nodes.
 //!
 //! A write is durable after a flush, as on any disk with a cache. A flush appends to the journal
 //! whatever is not there yet, and flushes the drive. The paper does not say how the map survives a
