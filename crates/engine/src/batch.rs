@@ -8,7 +8,7 @@
 //! Invariants
 //!   B1  A batch in memory is always a valid encoding: lengths are checked when an operation is added.
 //!   B2  Decoding never panics and never reads outside the batch, whatever the bytes.
-#![doc = include_str!("../../../docs/formats/wal_batch.md")]
+#![doc = include_str!("../docs/formats/wal_batch.md")]
 
 use crate::EngineError;
 use crate::key::{Kind, Seq};

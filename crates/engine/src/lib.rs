@@ -80,7 +80,7 @@
 //! a writer has read was changed meanwhile. One process at a time opens a drive.
 //!
 //! # Durability
-#![doc = include_str!("../../../docs/durability.md")]
+#![doc = include_str!("../docs/durability.md")]
 
 mod band;
 mod batch;

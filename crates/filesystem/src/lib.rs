@@ -61,7 +61,7 @@
 //! Not here: which path has which kind and level (the caller's hints), the C ABI (`capi`), locks
 //! between processes (the drive's own).
 
-#![doc = include_str!("../../../docs/formats/filesystem.md")]
+#![doc = include_str!("../docs/formats/filesystem.md")]
 
 mod error;
 mod format;

@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../docs/formats/record_log.md")]
+#![doc = include_str!("../docs/formats/record_log.md")]
 
 /// The unit of the log: frames begin and end at multiples of it.
 pub const BLOCK_LEN_BYTES: usize = 4096;

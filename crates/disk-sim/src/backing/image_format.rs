@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/image_header.md")]
+#![doc = include_str!("../../docs/formats/image_header.md")]
 
 use crate::rule::Mark;
 use imbrex_disk::{

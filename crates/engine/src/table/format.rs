@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/table.md")]
+#![doc = include_str!("../../docs/formats/table.md")]
 
 use crate::EngineError;
 use crate::batch::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};

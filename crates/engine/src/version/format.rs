@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/version_edit.md")]
+#![doc = include_str!("../../docs/formats/version_edit.md")]
 
 use super::edit::{
     CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,

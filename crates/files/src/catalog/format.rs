@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/catalog.md")]
+#![doc = include_str!("../../docs/formats/catalog.md")]
 
 use super::state::{Edit, FileId, FileRecord};
 use crate::extent::Extent;

@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/backup_header.md")]
+#![doc = include_str!("../../docs/formats/backup_header.md")]
 
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 

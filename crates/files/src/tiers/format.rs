@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/flash_pair.md")]
+#![doc = include_str!("../../docs/formats/flash_pair.md")]
 
 use crate::catalog::{COUNT_END, FileId};
 

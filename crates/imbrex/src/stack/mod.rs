@@ -44,7 +44,7 @@
 //! Not here: the policies themselves (`files::placement`, `engine::compaction`), the drives.
 //!
 //! # Adding a layout
-#![doc = include_str!("../../../../docs/layouts.md")]
+#![doc = include_str!("../../docs/layouts.md")]
 
 mod compose;
 mod content;

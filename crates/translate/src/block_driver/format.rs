@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/block_driver.md")]
+#![doc = include_str!("../../docs/formats/block_driver.md")]
 
 use crate::fields::{get_u32, get_u64, put_u32, put_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};

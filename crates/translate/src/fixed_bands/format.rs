@@ -1,4 +1,4 @@
-#![doc = include_str!("../../../../docs/formats/fixed_bands.md")]
+#![doc = include_str!("../../docs/formats/fixed_bands.md")]
 
 use super::options::{ReadBack, Staging};
 use crate::fields::{get_u32, get_u64, put_u32, put_u64};
