@@ -1,5 +1,18 @@
 //! The data zones as they are written and read: which ones are open, and the checksums that go with
 //! the data.
+//!
+//! ```text
+//!     state, clean, checkpoint, superblocks
+//!          |  take, write, finish, end_read
+//!     DataZones    the open zones, the use of each zone (`pool`), checksums (`summaries`)
+//!          |
+//!     the drive
+//! ```
+//!
+//! Checkpoints and stand-ins for superblocks take their zones here too. So one function decides
+//! whether a zone that refuses its first write is passed over.
+//!
+//! Not here: which zone to clean (`choose`), which blocks are valid (`mapping`).
 
 use super::pool::{Pool, PoolZone, Use};
 use super::summaries::{Fetched, Summaries};

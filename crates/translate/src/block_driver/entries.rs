@@ -1,4 +1,15 @@
 //! Reads the journal's entries after a checkpoint, up to the first torn one.
+//!
+//! ```text
+//!     zone 3   | 17 | 18 | 19 ends its zone |      zone 5   | 20 | 21 | torn |
+//!                ^ the checkpoint's next entry                          ^ the journal ends here
+//! ```
+//!
+//! The end is certain only inside a zone. At the end of a zone, the next entry may begin any
+//! other zone, so all of their first entries are read: one of them has the next number, or the
+//! journal ends here, or it is damaged.
+//!
+//! Not here: the effect of the records (`replay`).
 
 use super::error::{DriverError, during};
 use super::format::{

@@ -1,4 +1,6 @@
 //! Finds the newest content of the host's blocks: in the write buffer, on the drive, or lost.
+//!
+//! Not here: reading from the drive (`summaries`), the lock (`device`).
 
 use super::buffer::Buffer;
 use super::mapping::Mapping;

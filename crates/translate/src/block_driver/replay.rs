@@ -1,4 +1,10 @@
 //! Replays the journal's records since the checkpoint.
+//!
+//! A record counts only if its data is there (`broken`), because a power cut may keep the record
+//! and lose the data. A checkpoint may be younger than the records that follow it, so replaying a
+//! record may repeat what the map already says.
+//!
+//! Not here: reading the entries (`entries`).
 
 use super::broken::{AcceptedRuns, accepted_runs};
 use super::entries::ReadEntry;
