@@ -1,7 +1,7 @@
-//! `imbrex serve` beside nbdkit's memory plugin: the same fio job over the same kind of socket, in turn.
+//! `imbrex serve` and nbdkit's memory plugin compared: the same fio job over the same kind of socket, in turn.
 //!
-//! Both serve memory and have all of it written before anything is measured. Rounds take the servers in turn, so
-//! that what else the machine does meets both.
+//! Both serve memory, all of which is written before the measurement. The servers take turns, so that other work on
+//! the machine affects both.
 
 use super::{Serving, packages};
 use crate::cargo;
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LEN: &str = "512M";
-/// What fio does, and how many requests are under way.
+/// The jobs of fio, and their numbers of parallel requests.
 const LOADS: [(&str, u32); 4] =
     [("randwrite", 1), ("randwrite", 16), ("randread", 1), ("randread", 16)];
 
 #[derive(clap::Args)]
 pub(crate) struct RatesArgs {
-    /// How often each server takes its turn
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// How long each job lasts
+    /// Length of each job, in seconds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }
 
-/// What one server did in one turn.
+/// The result of one server in one round.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     ops_per_second: f64,
@@ -34,7 +34,7 @@ struct Turn {
     us_per_op: f64,
 }
 
-/// Prints operations a second and the servers' processor time, as a table.
+/// Prints operations per second and the servers' processor time, as a table.
 pub(crate) fn run(root: &Path, args: &RatesArgs) -> Result<()> {
     let needs = [super::NEEDS[2], ("/usr/bin/nbdkit", "nbdkit")];
     packages::provide(&needs, "nothing was measured", false)?;
@@ -88,7 +88,7 @@ impl Stand {
         self.turn(&told, spent)
     }
 
-    /// nbdkit starts what uses it, and ends with that.
+    /// nbdkit starts its client, and ends with it.
     fn nbdkit(&self, load: &str, depth: u32) -> Result<Turn> {
         let pid = self.dir.join("pid");
         let line = |fio: &mut Command| {
@@ -130,7 +130,7 @@ impl Stand {
     }
 }
 
-/// Reads and writes a second, from fio's terse report, version 3: fields 8 and 49.
+/// Reads and writes per second, from fio's terse report, version 3: fields 8 and 49.
 fn rate_of(report: &str) -> Result<f64> {
     let line = report.lines().find(|line| line.starts_with("3;"));
     let fields: Vec<&str> = line.unwrap_or_default().split(';').collect();
@@ -145,10 +145,10 @@ fn ticks_of(pid: u32) -> Result<u64> {
     ticks_in(&std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?)
 }
 
-/// Processor time in a line of `/proc/PID/stat`: of the process and of its kernel's work, in ticks.
+/// User and system time in a line of `/proc/PID/stat`, in ticks.
 fn ticks_in(stat: &str) -> Result<u64> {
     let wrong = || format!("not of a process: {stat:?}");
-    // The name, in brackets, may have anything in it.
+    // The name, in parentheses, may contain any character.
     let (_, behind) = stat.rsplit_once(')').with_context(wrong)?;
     let words: Vec<&str> = behind.split_whitespace().collect();
     let [user, system] = [11, 12].map(|at| words.get(at).and_then(|word| word.parse::<u64>().ok()));

@@ -1,8 +1,7 @@
-//! KVIMR's load on the three databases: pairs of 1 KB, practically every key once, in random order.
+//! KVIMR's load on the three databases: pairs of 1 KB, almost every key once, in random order.
 //!
-//! The load is made in two parts, and the database closed in between: all of it but the last eighth, and that
-//! eighth, when the drive is nearly as full as it gets. Counted until the database is closed, which ends
-//! compactions that are under way.
+//! The load has two parts, and the database is closed in between: the first seven eighths, and the last eighth, with
+//! the drive nearly full. A part is counted until the database is closed, which ends running compactions.
 
 use super::{PAIR_LEN_BYTES, db_bench, header, mean, measure, row, with_range, within};
 use crate::adapters::counters::Counters;
@@ -10,7 +9,7 @@ use crate::adapters::{Built, Database, Session};
 use anyhow::{Result, ensure};
 use std::path::Path;
 
-/// The paper's schemes, slowest first, and a drive on which nothing overlaps.
+/// The paper's schemes, slowest first, and a drive without overlap.
 pub(super) const SCHEMES: [(&str, &str); 5] = [
     ("Seq", "imr-seq"),
     ("3Phase", "imr-3phase"),
@@ -26,13 +25,13 @@ pub(super) struct Scale {
     pub(super) table_len_bytes: u64,
     pub(super) base_level_len_bytes: u64,
     pub(super) load_len_bytes: u64,
-    /// How long the tables are that HyperLevelDB makes.
+    /// The length of HyperLevelDB's tables.
     hyper_table_len_bytes: u64,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// As the figures of `imbrex repro kvimr` at their usual scale: a fiftieth of the paper's drive and load.
+/// The usual scale of `imbrex repro kvimr`: 1/50 of the paper's drive and load.
 pub(super) const RUN: Scale = Scale {
     drive: "2GB",
     track_len_bytes: 2 * MIB,
@@ -42,15 +41,14 @@ pub(super) const RUN: Scale = Scale {
     hyper_table_len_bytes: 64 * MIB,
 };
 
-/// LevelDB's levels cannot be set: with twice the load the largest of them holds about the share that it
-/// holds in the paper, 60 %.
+/// LevelDB's level sizes are fixed. With twice the load its largest level holds about the same share as in the paper,
+/// 60 %.
 const RUN_LEVELDB: Scale = Scale { drive: "4GB", load_len_bytes: 3_072_000_000, ..RUN };
 
-/// Nor can HyperLevelDB's, which are longer, and which it compacts up to half a GB at a time: that must
-/// find room.
+/// HyperLevelDB's level sizes are fixed too, and larger. It compacts up to half a GB at a time, which needs room.
 const RUN_HYPERLEVELDB: Scale = Scale { drive: "3GB", load_len_bytes: 2_304_000_000, ..RUN };
 
-/// With tables up to eight times as long: a drive that holds as many of them.
+/// For tables up to eight times as long: a drive that holds the same number of them.
 pub(super) const RUN_LONG_TABLES: Scale =
     Scale { drive: "4GB", base_level_len_bytes: 102 * MIB, load_len_bytes: 3_072_000_000, ..RUN };
 
@@ -63,22 +61,22 @@ pub(super) const TEST: Scale = Scale {
     hyper_table_len_bytes: 64 * MIB,
 };
 
-/// A database and how it is run.
+/// A database and its options.
 #[derive(Clone, Copy)]
 struct Store {
     name: &'static str,
     database: Database,
-    /// What `db_bench` is told besides.
+    /// Further options of `db_bench`.
     more: &'static [&'static str],
 }
 
 const ROCKSDB: Store = Store { name: "RocksDB", database: Database::Rocksdb, more: &[] };
 
-/// In the paper the log lies on an SSD; only RocksDB can do without it.
+/// In the paper the log is on an SSD. Here RocksDB runs without a log; the others cannot.
 const ROCKSDB_WITHOUT_LOG: Store =
     Store { name: "RocksDB without its log", more: &["--disable_wal=1"], ..ROCKSDB };
 
-/// As LevelDB does it, instead of those that overlap least.
+/// Compaction in LevelDB's order, instead of least overlap first.
 const ROCKSDB_ROUND_ROBIN: Store =
     Store { name: "RocksDB, tables go down by key", more: &["--compaction_pri=4"], ..ROCKSDB };
 
@@ -87,7 +85,7 @@ const HYPERLEVELDB: Store =
     Store { name: "HyperLevelDB", database: Database::Hyperleveldb, more: &[] };
 
 impl Scale {
-    /// The same with tables of another length.
+    /// The same database with tables of another length.
     pub(super) fn with_tables(&self, table_len_bytes: u64) -> Scale {
         Scale { table_len_bytes, ..*self }
     }
@@ -108,7 +106,7 @@ impl Scale {
     }
 }
 
-/// What a load came to.
+/// The result of a load.
 struct Loaded {
     pairs: f64,
     all: Counters,
@@ -116,7 +114,7 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// Pairs a second of the drive's time.
+    /// Pairs per second of the drive's time.
     fn rate(&self) -> Result<f64> {
         Ok(self.pairs / (self.all.get("busy_ns")? / 1e9))
     }
@@ -152,7 +150,7 @@ fn load(
     Ok(Loaded { pairs: pairs as f64, all, last_eighth })
 }
 
-/// What loads `count` pairs from number `at` on.
+/// The command that loads `count` pairs from number `at` on.
 fn program(
     session: &Session,
     scale: &Scale,
@@ -165,9 +163,9 @@ fn program(
     let name = match store.database {
         Database::Rocksdb => {
             let more = [
-                // `fillrandom` begins with an empty database; they are alike else.
+                // `fillrandom` starts with an empty database; otherwise the two are alike.
                 format!("--benchmarks={}", if at > 0 { "overwrite" } else { "fillrandom" }),
-                // Keys are drawn: of so many, hardly one comes twice.
+                // Keys are drawn from so many that almost none comes twice.
                 format!("--num={}", 1_u64 << 40),
                 format!("--writes={count}"),
                 format!("--seed={}", 1 + 2 * run + u32::from(at > 0)),
@@ -180,7 +178,7 @@ fn program(
         Database::Leveldb => "pairs_program",
         Database::Hyperleveldb => "hyperleveldb/pairs_program",
     };
-    // Whole blocks make a table: it still ends before whole tracks do.
+    // A table consists of whole blocks; it still ends before the tracks do.
     let block_len_bytes = within(scale.track_len_bytes);
     let first = u64::from(run) * scale.load_len_bytes + at;
     let numbers = [first, count, table_len_bytes, block_len_bytes].map(|number| number.to_string());
@@ -188,7 +186,7 @@ fn program(
     Ok(named.into_iter().chain(numbers).collect())
 }
 
-/// Measures what is built.
+/// Runs the measurement.
 pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
     if built.rocksdb {
         for store in [ROCKSDB, ROCKSDB_WITHOUT_LOG, ROCKSDB_ROUND_ROBIN] {
@@ -204,7 +202,7 @@ pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
     Ok(())
 }
 
-/// What the paper has: of RocksDB, and the least that KVIMR-N and KVIMR-M are above Seq and 3Phase of each.
+/// The paper's values: of RocksDB, and the least gain of KVIMR-N and KVIMR-M over Seq and 3Phase for each database.
 const PAPER_ROCKSDB: [(&str, usize, usize, f64); 4] = [
     ("KVIMR-N over Seq", 2, 0, 2.21),
     ("KVIMR-N over 3Phase", 2, 1, 1.44),
@@ -214,7 +212,7 @@ const PAPER_ROCKSDB: [(&str, usize, usize, f64); 4] = [
 const PAPER_LEVELDB: [f64; 2] = [1.5543, 1.2116];
 const PAPER_HYPERLEVELDB: [f64; 2] = [1.6041, 1.2359];
 
-/// Pairs a second of the drive's time that RocksDB takes on `layout`.
+/// RocksDB's pairs per second of the drive's time on `layout`.
 pub(super) fn rate_of_load(
     built: &Built,
     dir: &Path,
@@ -275,7 +273,7 @@ fn compare(built: &Built, dir: &Path, scale: &Scale, store: Store, runs: u32) ->
     Ok(())
 }
 
-/// The means held against each other, beside the paper's.
+/// The ratios of the means, with the paper's.
 fn ratios(store: Store, rates: &[(f64, f64)]) {
     println!();
     header(&["throughput", "paper", "here", "paper, at the end", "here, of the last eighth"]);
@@ -308,7 +306,8 @@ fn ratios(store: Store, rates: &[(f64, f64)]) {
     show("KVIMR-M over CMR, first fit", None, None, over(3, 4));
 }
 
-/// On a small drive, with each database: what merges rewrites by level rewrites less than what knows none.
+/// On a small drive, with each database: a scheme that merges rewrites by level rewrites less than one that does not
+/// know levels.
 pub(super) fn test(built: &Built, dir: &Path) -> Result<()> {
     for (is_built, store) in [(built.rocksdb, ROCKSDB), (built.leveldb, LEVELDB)] {
         if !is_built {

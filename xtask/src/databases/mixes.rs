@@ -1,14 +1,14 @@
-//! KVIMR's figures 7 and 8 on RocksDB itself: reads and writes mixed after the load, and loads with longer tables.
+//! KVIMR's figures 7 and 8 on RocksDB: mixed reads and writes after the load, and loads with longer tables.
 //!
 //! ```text
 //!   at rest   load, every key once  -->  until compaction rests  -->  R90:W10  -->  R50:W50  -->  R10:W90
 //!   behind    load  -->  R90:W10        load  -->  R50:W50        load  -->  R10:W90
-//!                        one process each; Zipfian, a tenth as many as were loaded
+//!                        one process each; Zipfian, one operation for ten loaded pairs
 //! ```
 //!
-//! What a mix takes is counted until its process ends, which breaks off what is being compacted then. The log lies
-//! on the drive. RocksDB's cache of blocks has the share of the load that the paper's machine had memory for: there is no
-//! page cache over these drives.
+//! A mix is counted until its process ends, which breaks off running compactions. The log is on the drive. RocksDB's
+//! block cache has the share of the load that the paper's machine had as memory, because these drives have no page
+//! cache.
 
 use super::interlaced::{RUN, RUN_LONG_TABLES, SCHEMES, Scale, TEST, rate_of_load};
 use super::{PAIR_LEN_BYTES, db_bench, header, measure, row, within};
@@ -17,23 +17,23 @@ use crate::adapters::{Built, Session};
 use anyhow::{Result, ensure};
 use std::path::Path;
 
-/// The paper's mixes, and by how many percent KVIMR is at least above Seq and 3Phase there.
+/// The paper's mixes, with the least gain of KVIMR over Seq and 3Phase in percent.
 const MIXES: [(u64, f64); 3] = [(90, 2.28), (50, 10.22), (10, 28.93)];
 const LOADED_FOR_EACH_OPERATION: u64 = 10;
-/// 16 GB of memory beside 75 GB that are loaded.
+/// 16 GB of memory for 75 GB of loaded data.
 const CACHE_PERCENT: u64 = 21;
 
-/// Lengths of tables, as parts of the paper's 64 to 512 MB, and by how many percent KVIMR-M is above KVIMR-N there.
+/// Lengths of tables, scaled from the paper's 64 to 512 MB, with the gain of KVIMR-M over KVIMR-N in percent.
 const LONGER_TABLES: [(u64, f64); 4] = [(8, 7.0), (16, 5.9), (32, 13.0), (64, 16.8)];
 
-/// RocksDB as KVIMR sets it up, in its own words.
+/// RocksDB's options with KVIMR's settings.
 fn options(scale: &Scale) -> String {
     let table_len = within(scale.table_len_bytes);
     let cache_len = scale.load_len_bytes * CACHE_PERCENT / 100;
     [
         "compression=kNoCompression".to_owned(),
         "compaction_readahead_size=2097152".to_owned(),
-        // As in the loads of this chore.
+        // The same as in the loads of this chore.
         "level0_file_num_compaction_trigger=4".to_owned(),
         "level0_slowdown_writes_trigger=8".to_owned(),
         "level0_stop_writes_trigger=12".to_owned(),
@@ -47,22 +47,22 @@ fn options(scale: &Scale) -> String {
     .join(";")
 }
 
-/// What waits until compaction rests. Its options are those of the database, but for what `db_bench` cannot be told.
+/// The program that waits until compaction rests. It has the options of the database, and those that `db_bench` lacks.
 fn until_rest(scale: &Scale) -> Vec<String> {
     let more = ["--benchmarks=waitforcompaction".to_owned(), "--use_existing_db=1".to_owned()];
     db_bench(within(scale.table_len_bytes), scale.base_level_len_bytes, &more)
 }
 
-/// When a mix begins.
+/// The start of a mix.
 #[derive(Clone, Copy)]
 enum Begins {
-    /// One after the other on one drive, the first when compaction rests.
+    /// One after the other on one drive, the first after compaction rests.
     AtRest,
-    /// Each right behind a load of its own.
+    /// Each directly after its own load.
     BehindTheLoad,
 }
 
-/// What each mix took.
+/// The result of each mix.
 fn mixes(
     built: &Built,
     dir: &Path,
@@ -185,7 +185,7 @@ pub(super) fn run_longer_tables(built: &Built, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// On a small drive: every pair that is read is found, and the drive is read for it.
+/// On a small drive: every read finds its pair, and reads reach the drive.
 pub(super) fn test(built: &Built, dir: &Path) -> Result<()> {
     let found = mixes(built, dir, &TEST, "imr-m", Begins::AtRest)?;
     for ((percent, _), counters) in MIXES.iter().zip(&found) {

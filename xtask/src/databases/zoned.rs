@@ -1,9 +1,9 @@
-//! RocksDB on host-managed zones: what the drive writes beyond what the database does.
+//! RocksDB on host-managed zones: the bytes that the drive writes in addition to the database's.
 //!
-//! A load of every key once, then as many overwrites of random keys, at several fills. What is compared: *a
-//! zone per level*, and *one log of zones* that is cleaned when less than a fifth of it is free; and two
-//! of RocksDB's own orders in which tables go down, because they decide which tables die together. Then the
-//! same with tables of a zone, in RocksDB's default order only: such a table dies with its zone.
+//! A load writes every key once, then overwrites the same number of random keys, at several fills. Two placements are
+//! compared: *a zone per level*, and *one log of zones* that is cleaned when less than a fifth of it is free. Two of
+//! RocksDB's compaction orders are compared, because they decide which tables die together. The same is then measured
+//! with tables as long as a zone, in RocksDB's default order only, because such a table dies with its zone.
 
 use super::{Tables, db_bench, header, measure, row, within};
 use crate::adapters::counters::Counters;
@@ -17,27 +17,27 @@ const LAYOUTS: [(&str, &str); 2] =
 /// RocksDB's `compaction_pri`, and its number on `db_bench`'s command line.
 const ORDERS: [(&str, u32); 2] = [("round robin", 4), ("min overlap", 3)];
 
-/// Of what files may use, the shares that pairs take. Level 0, what is overwritten and not yet
-/// merged, and logs come on top.
+/// The shares of the file space that the pairs take. Level 0, overwritten pairs that are not merged yet, and logs come
+/// on top.
 const PAIR_PERCENTS: [u64; 5] = [42, 58, 66, 70, 74];
 
-/// With tables of a zone there is room for more: nothing stays half dead.
+/// With tables as long as a zone there is room for more, because no zone stays half dead.
 const LONG_PAIR_PERCENTS: [u64; 4] = [58, 65, 68, 70];
 
-/// A drive in zones, and tables of a quarter of one, as 64 MB are of 256 MB; or of one.
+/// A zoned drive, with tables of a quarter of a zone (like 64 MB of 256 MB) or of a whole zone.
 struct Scale {
     drive_len_mib: u64,
     zone_len: &'static str,
     table_len_bytes: u64,
     base_level_len_bytes: u64,
-    /// What else RocksDB is told.
+    /// Further options of RocksDB.
     options: Vec<String>,
 }
 
 const MIB: u64 = 1 << 20;
 
 impl Scale {
-    /// In zones of 8 MiB, of which a longer drive has more.
+    /// A drive with zones of 8 MiB; a longer one has more of them.
     fn run(drive_len_mib: u64) -> Scale {
         Scale {
             drive_len_mib,
@@ -49,7 +49,7 @@ impl Scale {
         }
     }
 
-    /// Small, for the test.
+    /// A small drive for the test.
     fn test() -> Scale {
         Scale {
             drive_len_mib: 256,
@@ -60,11 +60,10 @@ impl Scale {
         }
     }
 
-    /// The same drive with tables of a zone, of `zone_len_mib`.
+    /// The same drive with tables as long as a zone of `zone_len_mib`.
     fn with_long_tables(self, zone_len_mib: u64) -> Scale {
         let zone_len_bytes = zone_len_mib * MIB;
-        // What waits for compaction takes room. RocksDB's own bounds are 64 and 256 GB, as long as many of
-        // these drives.
+        // Data that waits for compaction takes room. RocksDB's own bounds of 64 and 256 GB are longer than these drives.
         let options = vec![
             "--level_compaction_dynamic_level_bytes=true".to_owned(),
             format!("--soft_pending_compaction_bytes_limit={}", 4 * zone_len_bytes),
@@ -79,13 +78,13 @@ impl Scale {
     }
 }
 
-/// What a load and its overwrites came to.
+/// The result of a load and its overwrites.
 struct Outcome {
     load: Counters,
     overwrite: Counters,
 }
 
-/// What the drive wrote over what the file system was given, and what cleaning did.
+/// The drive's written bytes over the file system's, and the work of cleaning.
 struct Amplification {
     device: f64,
     cleaned_zones: f64,
@@ -137,7 +136,7 @@ fn load(
     Ok(Outcome { load, overwrite })
 }
 
-/// How many pairs take `percent` of the drive.
+/// The number of pairs that take `percent` of the drive.
 fn pairs(scale: &Scale, percent: u64) -> u64 {
     scale.drive_len_mib * MIB / super::PAIR_LEN_BYTES * percent / 100
 }
@@ -207,7 +206,7 @@ fn table(
 }
 
 fn last_line(text: &str) -> String {
-    // `db_bench` overwrites its progress.
+    // `db_bench` overwrites its progress line.
     let mut lines = text.split(['\n', '\r']).map(str::trim);
     lines.rfind(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
@@ -232,11 +231,11 @@ fn cells(outcome: &Outcome, pairs: u64) -> Result<Vec<String>> {
     ])
 }
 
-/// On a small drive: a zone per level cleans nothing where one log of zones does, in round robin with short
-/// tables and in RocksDB's own order with tables of a zone.
+/// On a small drive: a zone per level needs no cleaning where one log of zones does, in round robin with short tables
+/// and in RocksDB's default order with tables as long as a zone.
 pub(super) fn test(built: &Built, dir: &Path) -> Result<()> {
     let [(_, round_robin), (_, usual)] = ORDERS;
-    // What is above 1 is the catalog's; long tables have less of it.
+    // The excess over 1 is the catalog's; it is smaller for long tables.
     let short = ("tables of a quarter", Scale::test(), round_robin, 45, 1.03);
     let long = ("tables of a zone", Scale::test().with_long_tables(2), usual, 60, 1.01);
     for (what, scale, order, percent, device_most) in [short, long] {

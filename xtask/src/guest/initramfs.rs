@@ -1,4 +1,4 @@
-//! The guest's file system in memory: programs of this machine with the libraries that they need.
+//! The guest's initramfs: programs of this machine with the libraries that they need.
 
 use super::Contents;
 use super::kernel::Kernel;
@@ -10,13 +10,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the modules are: NAME.ko, and the names in the order of loading.
+/// The directory of the modules: NAME.ko, and a list of names in loading order.
 const MODULES: &str = "lib/guest";
 
-/// How every guest's first process begins.
+/// The start of every guest's first process.
 const BEGIN: &str = include_str!("begin.sh");
 
-/// Packs it in `dir`; the archive's path.
+/// Packs the initramfs in `dir`; returns the path of the archive.
 pub(super) fn make(dir: &Path, contents: &Contents, kernel: &Kernel) -> Result<PathBuf> {
     let root = dir.join("root");
     let _ = std::fs::remove_dir_all(&root);
@@ -51,7 +51,7 @@ pub(super) fn make(dir: &Path, contents: &Contents, kernel: &Kernel) -> Result<P
     pack(&root, &dir.join("initramfs"))
 }
 
-/// What `program` loads, by the paths under which its loader finds them.
+/// The libraries of `program`, by the paths under which its loader finds them.
 fn libraries(program: &Path) -> Result<BTreeSet<String>> {
     let told = said(Command::new("ldd").arg(program))?;
     let path =

@@ -1,5 +1,5 @@
-//! A kernel that has what this machine's may lack: the newest of the distribution's for virtual machines,
-//! which is that of its backports where it has some. It is unpacked, not installed.
+//! A kernel with features that the host's kernel may lack: the distribution's newest one for virtual machines, from its
+//! backports if it has any. It is unpacked, not installed.
 
 use crate::program::said;
 use anyhow::{Context, Result, bail, ensure};
@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The package that depends on the newest one.
+/// The package that depends on the newest kernel.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
 /// A kernel and its modules, unpacked.
 pub(crate) struct Kernel {
     pub(super) image: PathBuf,
-    /// The files of the modules by their names.
+    /// The files of the modules, by name.
     modules: BTreeMap<String, PathBuf>,
-    /// The names of those that are part of the image.
+    /// The names of modules that are built into the image.
     builtin: Vec<String>,
 }
 
 impl Kernel {
-    /// What an earlier run has left in `dir`, or what the distribution has.
+    /// The kernel of an earlier run in `dir`, or the distribution's.
     pub(super) fn provide(dir: &Path) -> Result<Kernel> {
         let unpacked = dir.join("kernel");
         if !unpacked.exists() {
             let archive = Archive::new(&dir.join("apt"))?;
             let package = archive.download()?;
-            // Only what is whole has the name that the next run looks for.
+            // Only a complete kernel gets the name that the next run looks for.
             let part = dir.join("kernel.part");
             said(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&part))?;
             std::fs::rename(&part, &unpacked).context("cannot rename the unpacked kernel")?;
@@ -46,8 +46,8 @@ impl Kernel {
         Ok(Kernel { image, modules, builtin })
     }
 
-    /// Writes these modules and what they need to `to`, as `insmod` takes them: NAME.ko. Their names, each
-    /// after those that it needs; one that the image has is left out.
+    /// Writes these modules and their dependencies to `to` as NAME.ko, for `insmod`. Returns their names in loading order,
+    /// without modules that are built into the image.
     pub(super) fn unpack(&self, wanted: &[&str], to: &Path) -> Result<Vec<String>> {
         std::fs::create_dir_all(to).context("cannot make a directory for modules")?;
         let mut order = Vec::new();
@@ -76,7 +76,7 @@ impl Kernel {
     }
 }
 
-/// The name of the module in that file.
+/// The name of the module in a file.
 fn name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let name = name.strip_suffix(".ko.xz").or_else(|| name.strip_suffix(".ko"))?;
@@ -84,7 +84,7 @@ fn name(path: &Path) -> Option<String> {
     Some(name.replace('-', "_"))
 }
 
-/// What a module says that it needs: `depends=a,b` among strings that end in a zero.
+/// The dependencies of a module: `depends=a,b` among strings that end in a zero byte.
 fn needs(module: &[u8]) -> Result<Vec<String>> {
     const MARK: &[u8] = b"\0depends=";
     let Some(at) = module.windows(MARK.len()).position(|bytes| bytes == MARK) else {
@@ -96,7 +96,7 @@ fn needs(module: &[u8]) -> Result<Vec<String>> {
     Ok(names.map(|name| name.replace('-', "_")).collect())
 }
 
-/// The entry of `dir` whose name begins so.
+/// The entry of `dir` whose name has this prefix.
 fn only(dir: &Path, begin: &str) -> Result<PathBuf> {
     let entries =
         std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
@@ -107,7 +107,7 @@ fn only(dir: &Path, begin: &str) -> Result<PathBuf> {
     Ok(entry.path())
 }
 
-/// The distribution's backports, known to nobody but this: the system's own lists stay as they are.
+/// The distribution's backports, as a package source of this module only; the system's own lists stay unchanged.
 struct Archive {
     dir: PathBuf,
 }
@@ -145,7 +145,7 @@ impl Archive {
         apt
     }
 
-    /// The package's file.
+    /// The file of the package.
     fn download(&self) -> Result<PathBuf> {
         let depends = said(self.apt("apt-cache").args(["depends", PACKAGE]))?;
         let name = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: "));

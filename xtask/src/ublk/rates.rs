@@ -1,16 +1,16 @@
-//! What the guest measured, as a table: the two doors side by side.
+//! The guest's measurements as a table: ublk and NBD compared.
 
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 
-/// Operations a second, by load and requests at a time, of each door.
+/// Operations per second by load and queue depth, for each server.
 type Rates<'a> = BTreeMap<(&'a str, &'a str), [Vec<f64>; 2]>;
 
-/// The doors, in the order of [`Rates`].
+/// The servers, in the order of [`Rates`].
 const DOORS: [&str; 2] = ["ublk", "nbd"];
 
-/// Prints medians, least and most, from lines `guest: rate DOOR LOAD DEPTH READS WRITES`.
+/// Prints the median, minimum and maximum from lines `guest: rate DOOR LOAD DEPTH READS WRITES`.
 pub(super) fn print<'a>(lines: impl Iterator<Item = &'a str>) -> Result<()> {
     let rates = collect(lines)?;
     println!("| load | requests at a time | ublk, a second | NBD, a second | ublk / NBD |");

@@ -14,7 +14,7 @@ const NEEDS: [Need; 3] = [
     ("/usr/include/leveldb/c.h", "libleveldb-dev"),
 ];
 
-/// Every workload on both, with values verified as they are read.
+/// Runs every workload on both; reads verify their values.
 pub(super) fn run(root: &Path, may_skip: bool) -> Result<()> {
     if !packages::provide(&NEEDS, "YCSB on RocksDB and LevelDB was not tested", may_skip)? {
         return Ok(());
@@ -52,7 +52,7 @@ pub(super) fn run(root: &Path, may_skip: bool) -> Result<()> {
         }
         println!("  {kind}: six workloads, every value verified");
     }
-    // RocksDB's own tool finds YCSB's own first record; it prints no value beyond a zero byte but in hexadecimal.
+    // RocksDB's own tool finds YCSB's first record; it prints values beyond a zero byte only in hexadecimal.
     let db = format!("--db={}", dir.path().join("rocksdb-a").display());
     let (first, hex) = ("user6284781860667377211", "--value_hex");
     let found = said(Command::new("ldb").args([&db, hex, "get", first]))?;
