@@ -111,7 +111,7 @@ impl Drive {
     }
 
     fn path_str(&self) -> &'static str {
-        // Tests live as long as the process; a leaked path keeps the calls readable.
+        // The path is leaked, which keeps the calls readable; the process ends with its tests.
         Box::leak(self.path().to_str().unwrap().to_owned().into_boxed_str())
     }
 

@@ -111,8 +111,8 @@ mod tests {
     use super::*;
     use imbrex_clockwork::{Order, StillClock, VirtualWorld};
 
-    /// How many of so many waits slept, where a look and a sleep take so long, what is waited for is there after so
-    /// many looks, and who has slept finds so many requests.
+    /// The number of `wait_count` waits that slept. A poll takes `look_ns`, a sleep `sleep_ns`; a request arrives after
+    /// `there_after` polls, and a sleeper finds `at_once` requests.
     fn slept(wait_count: u32, look_ns: u64, sleep_ns: u64, there_after: u32, at_once: u64) -> u32 {
         let clock = Arc::new(VirtualWorld::new(Order::SmallestTime));
         let mut polling = Polling::new(Arc::clone(&clock) as Arc<dyn Clock>);

@@ -13,9 +13,9 @@
 //!   structured reply | magic 4 | flags 2 | type 2 | cookie 8 | length 4 | data |   one or more chunks
 //! ```
 
-/// The greeting: the first half of every newstyle server.
+/// The first half of the greeting of every newstyle server.
 pub(crate) const MAGIC_SERVER: u64 = u64::from_be_bytes(*b"NBDMAGIC");
-/// The greeting's second half, and the start of every option.
+/// The second half of the greeting, and the start of every option.
 pub(crate) const MAGIC_OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 pub(crate) const MAGIC_OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
 pub(crate) const MAGIC_REQUEST: u32 = 0x2560_9513;
@@ -26,14 +26,14 @@ pub(crate) const GREETING_LEN_BYTES: usize = 18;
 pub(crate) const OPTION_HEADER_LEN_BYTES: usize = 16;
 pub(crate) const REQUEST_LEN_BYTES: usize = 28;
 
-/// Handshake flags, the same from both sides.
+/// Handshake flags; both sides use the same values.
 pub(crate) const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
-/// No 124 zeros behind the reply to the option `EXPORT_NAME`.
+/// Omit the 124 zeros after the reply to the option `EXPORT_NAME`.
 pub(crate) const FLAG_NO_ZEROES: u16 = 1 << 1;
-/// What stands there without that flag.
+/// The length of the zeros without that flag.
 pub(crate) const EXPORT_NAME_ZEROES_LEN_BYTES: usize = 124;
 
-/// Options: what a client asks before the transmission.
+/// Options: requests of a client before the transmission.
 pub(crate) mod option {
     pub(crate) const EXPORT_NAME: u32 = 1;
     pub(crate) const ABORT: u32 = 2;
@@ -59,7 +59,7 @@ pub(crate) mod option_reply {
     pub(crate) const ERR_TOO_BIG: u32 = (1 << 31) + 9;
 }
 
-/// What `INFO` and `GO` tell of an export.
+/// Kinds of information about an export in replies to `INFO` and `GO`.
 pub(crate) mod info {
     pub(crate) const EXPORT: u16 = 0;
     pub(crate) const NAME: u16 = 1;
@@ -67,7 +67,7 @@ pub(crate) mod info {
     pub(crate) const BLOCK_SIZE: u16 = 3;
 }
 
-/// Transmission flags: what an export can do.
+/// Transmission flags: the features of an export.
 pub(crate) mod transmission {
     pub(crate) const HAS_FLAGS: u16 = 1 << 0;
     pub(crate) const READ_ONLY: u16 = 1 << 1;
@@ -95,21 +95,21 @@ pub(crate) mod command {
 
 /// Flags of a command.
 pub(crate) mod command_flag {
-    /// Durable before the reply.
+    /// The data must be durable before the reply.
     pub(crate) const FUA: u16 = 1 << 0;
-    /// Zeros that keep their room.
+    /// Zeros must keep their space.
     pub(crate) const NO_HOLE: u16 = 1 << 1;
-    /// The answer to a read in one piece.
+    /// The reply to a read must be one chunk.
     pub(crate) const DF: u16 = 1 << 2;
-    /// One extent, not past the request.
+    /// The reply has one extent, which does not reach past the request.
     pub(crate) const REQ_ONE: u16 = 1 << 3;
-    /// Zeros, if that is faster than writing them.
+    /// Write zeros only if that is faster than writing data.
     pub(crate) const FAST_ZERO: u16 = 1 << 4;
 }
 
 /// Chunks of a structured reply.
 pub(crate) mod chunk {
-    /// The flag of the last one.
+    /// The flag of the last chunk.
     pub(crate) const DONE: u16 = 1 << 0;
     pub(crate) const NONE: u16 = 0;
     pub(crate) const OFFSET_DATA: u16 = 1;
@@ -118,16 +118,16 @@ pub(crate) mod chunk {
     pub(crate) const ERROR: u16 = (1 << 15) + 1;
 }
 
-/// The one metadata context that there is.
+/// The only supported metadata context.
 pub(crate) const CONTEXT_ALLOCATION: &str = "base:allocation";
-/// Its namespace; a query of only that lists all of it.
+/// Its namespace; a query of the namespace alone lists all its contexts.
 pub(crate) const CONTEXT_NAMESPACE: &str = "base:";
 pub(crate) const CONTEXT_ALLOCATION_ID: u32 = 1;
-/// Flags of an extent in it.
+/// Flags of an extent in this context.
 pub(crate) const STATE_HOLE: u32 = 1 << 0;
 pub(crate) const STATE_ZERO: u32 = 1 << 1;
 
-/// Errors of a command, by the protocol's own numbers.
+/// Errors of a command, with the protocol's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Errno {
@@ -139,19 +139,19 @@ pub(crate) enum Errno {
     Shutdown = 108,
 }
 
-/// A request, as it came.
+/// A request as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) flags: u16,
     pub(crate) command: u16,
-    /// The client's own name of the request.
+    /// The client's identifier of the request.
     pub(crate) cookie: u64,
     pub(crate) offset_bytes: u64,
     pub(crate) len_bytes: u32,
 }
 
 impl Request {
-    /// The request at the start of `bytes`; `None` where its magic is none.
+    /// Decodes the request at the start of `bytes`; `None` if its magic is wrong.
     pub(crate) fn decode(bytes: &[u8; REQUEST_LEN_BYTES]) -> Option<Request> {
         let mut fields = Fields(bytes);
         let magic = fields.u32()?;
@@ -177,7 +177,7 @@ impl Request {
         to
     }
 
-    /// How many bytes follow the header.
+    /// The number of bytes after the header.
     pub(crate) fn payload_len_bytes(&self) -> u32 {
         if self.command == command::WRITE { self.len_bytes } else { 0 }
     }
@@ -212,7 +212,7 @@ pub(crate) fn put_simple_reply(to: &mut Vec<u8>, cookie: u64, error: Option<Errn
     to.put_u64(cookie);
 }
 
-/// Appends the head of a chunk of a structured reply with `len_bytes` bytes behind it.
+/// Appends the head of a chunk of a structured reply; `len_bytes` bytes follow it.
 pub(crate) fn put_chunk(to: &mut Vec<u8>, cookie: u64, flags: u16, kind: u16, len_bytes: usize) {
     to.put_u32(MAGIC_STRUCTURED_REPLY);
     to.put_u16(flags);
@@ -221,9 +221,9 @@ pub(crate) fn put_chunk(to: &mut Vec<u8>, cookie: u64, flags: u16, kind: u16, le
     to.put_u32(u32::try_from(len_bytes).expect("a chunk is no longer than a request"));
 }
 
-/// Appends a whole structured reply that says what went wrong.
+/// Appends a complete structured reply with an error and its message.
 pub(crate) fn put_error_chunk(to: &mut Vec<u8>, cookie: u64, error: Errno, message: &str) {
-    // The protocol wants strings of at most 4096 bytes.
+    // The protocol allows strings of at most 4096 bytes.
     let mut len = message.len().min(4096);
     while !message.is_char_boundary(len) {
         len -= 1;
@@ -235,7 +235,7 @@ pub(crate) fn put_error_chunk(to: &mut Vec<u8>, cookie: u64, error: Errno, messa
     to.extend_from_slice(message);
 }
 
-/// Appends integers as the protocol has them.
+/// Appends integers in the protocol's byte order.
 pub(crate) trait Put {
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);
@@ -254,7 +254,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Takes integers and strings off bytes that nobody has checked; `None` where they end too soon.
+/// Takes integers and strings from unchecked bytes; `None` if the bytes end too early.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -281,13 +281,13 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A length of 32 bits, and so many bytes of UTF-8.
+    /// A length of 32 bits, followed by that many bytes of UTF-8.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
         let len = self.u32()?;
         std::str::from_utf8(self.bytes(len as usize)?).ok()
     }
 
-    /// Nothing is left.
+    /// Whether all bytes are taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
