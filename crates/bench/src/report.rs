@@ -277,7 +277,7 @@ pub(crate) fn fmt_store(
     )?;
     writeln!(
         f,
-        "  amplified WA {:.2}  AWA {:.2}  MWA {:.2}",
+        "  amplified WA {:.2} (flush and compaction / user)  AWA {:.2} (drive / store)  MWA {:.2} (WA x AWA)",
         e.write_amp_ratio, d.added_write_amp_ratio, d.multiplied_write_amp_ratio
     )?;
     writeln!(

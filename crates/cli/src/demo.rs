@@ -411,7 +411,7 @@ fn show_cost(
                 metrics.move_count
             ),
         ),
-        ("write amplification", format!("{:.2} of the store", metrics.write_amp_ratio)),
+        ("write amplification", format!("{:.2}, without the log", metrics.write_amp_ratio)),
         (
             "drive",
             format!(
