@@ -1,4 +1,4 @@
-//! The benchmarks by db_bench's names, and which of them a run does.
+//! db_bench's benchmarks by name, and the task of a run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,27 +8,27 @@ use std::str::FromStr;
 pub enum Benchmark {
     /// Write all keys in order.
     FillSeq,
-    /// Write `num` keys drawn at random, some of them more than once.
+    /// Write `num` randomly drawn keys, some of them more than once.
     FillRandom,
     /// Write every key once, in random order.
     FillUniqueRandom,
-    /// As `FillRandom`, syncing the log at every write; a thousandth as many.
+    /// Like `FillRandom` with a sync of the log at every write, and a thousandth of the operations.
     FillSync,
-    /// Write `num` random keys over what is there.
+    /// Overwrite `num` random keys.
     Overwrite,
     /// Get random keys.
     ReadRandom,
-    /// Get random keys, `batch_size` a call.
+    /// Get random keys, `batch_size` per call.
     MultiReadRandom,
-    /// Get keys that are not there.
+    /// Get absent keys.
     ReadMissing,
-    /// Iterate from the first key on.
+    /// Iterate forward from the first key.
     ReadSeq,
-    /// Iterate from the last key back.
+    /// Iterate backward from the last key.
     ReadReverse,
-    /// Seek to random keys, and go on for `seek_nexts`.
+    /// Seek to random keys, then step `seek_nexts` times.
     SeekRandom,
-    /// As `ReadRandom`, while one more client overwrites as fast as it can.
+    /// Like `ReadRandom`, while one further client overwrites as fast as it can.
     ReadWhileWriting,
     /// Delete all keys in order.
     DeleteSeq,
@@ -42,7 +42,7 @@ pub enum Benchmark {
     WaitForCompaction,
 }
 
-/// Each benchmark and its name; the order is that of the help text.
+/// Each benchmark and its name, in the order of the help text.
 const NAMES: [(Benchmark, &str); 17] = [
     (Benchmark::FillSeq, "fillseq"),
     (Benchmark::FillRandom, "fillrandom"),
@@ -114,18 +114,18 @@ impl FromStr for Benchmark {
     fn from_str(text: &str) -> Result<Benchmark, String> {
         NAMES.iter().find(|(_, name)| *name == text).map(|(b, _)| *b).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
-            format!("{text:?} is no benchmark here; there are {}", names.join(", "))
+            format!("{text:?} is not a benchmark; choose from {}", names.join(", "))
         })
     }
 }
 
-/// A benchmark to run, and how many operations a client does if not the usual number:
+/// A benchmark to run, with the number of operations per client if it differs from the default:
 /// `readrandom`, `readrandom:20000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     /// What to run.
     pub benchmark: Benchmark,
-    /// Operations a client; by default `--num`, or `--reads` for one that reads.
+    /// Operations per client; by default `--num`, or `--reads` for benchmarks that read.
     pub ops: Option<u64>,
 }
 

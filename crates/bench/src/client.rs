@@ -1,7 +1,7 @@
-//! One client: it does one operation a step, and keeps what it saw.
+//! One client: it does one operation per step and keeps its measurements.
 //!
-//! A client is a value that can be stepped, not a thread, so that the same one runs on a thread of
-//! its own (threads mode) or takes turns with others by virtual time (virtual mode).
+//! A client is a value that is stepped, not a thread. So the same client runs on its own thread
+//! (threads mode) or takes turns with others by virtual time (virtual mode).
 
 use crate::benchmark::{Benchmark, Task};
 use crate::latency::Latencies;
@@ -13,7 +13,7 @@ use imbrex_engine::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, Wr
 use imbrex_workload::keys::{KeyMaker, Permutation, ValuePool};
 use std::sync::Arc;
 
-/// A scan that goes on reads up to this many times as much at a time as it began with.
+/// A continuing scan grows its reads up to this multiple of the first.
 const READ_AHEAD_GROWTH: usize = 8;
 
 /// What a client has done so far.
@@ -31,7 +31,8 @@ impl Tally {
         Tally { ops: 0, found: 0, written_bytes: 0, read_bytes: 0, latencies: Latencies::new() }
     }
 
-    /// Adds what another client did; `counts` says whether its operations are the benchmark's.
+    /// Adds the tally of another client. `counts` is whether its operations are part of the
+    /// benchmark.
     pub(crate) fn add(&mut self, other: &Tally, counts: bool) {
         self.written_bytes += other.written_bytes;
         self.read_bytes += other.read_bytes;
@@ -60,13 +61,13 @@ pub(crate) struct Client {
     order: Permutation,
     prng: Prng,
     cursor: Option<Iter>,
-    /// In virtual time: shared by all clients of a benchmark.
+    /// In virtual time, shared by all clients of a benchmark.
     turns: Option<Arc<WriteTurns>>,
     pub(crate) tally: Tally,
 }
 
 impl Client {
-    /// Client number `index` of `task`; it draws from its own stream of the seed.
+    /// Client number `index` of `task`, which draws from its own stream of the seed.
     pub(crate) fn new(
         task: Task,
         index: u32,
@@ -115,19 +116,20 @@ impl Client {
         }
     }
 
-    /// Lets each write wait for the one before it, whichever client's it was.
+    /// Makes each write wait for the one before it, of any client.
     pub(crate) fn in_turns(mut self, turns: Option<Arc<WriteTurns>>) -> Client {
         self.turns = turns;
         self
     }
 
-    /// Lets the client go on until it is stopped: a companion of others whose end counts.
+    /// Lets the client run until it is stopped, as a companion of the clients that count.
     pub(crate) fn without_limit(mut self) -> Client {
         self.limit = u64::MAX;
         self
     }
 
-    /// Does one operation (one batch, one lookup, one step of an iterator). False: nothing is left.
+    /// Does one operation (one batch, one lookup, one step of an iterator). Returns false if
+    /// nothing is left.
     pub(crate) fn step(
         &mut self,
         clock: &dyn Clock,
@@ -159,7 +161,7 @@ impl Client {
         Ok(more)
     }
 
-    /// The number of the key for the operation at `position` of this client.
+    /// The key number for the operation at `position` of this client.
     fn next_number(&mut self, position: u64) -> u64 {
         match self.benchmark {
             Benchmark::FillSeq | Benchmark::DeleteSeq => position,
@@ -237,7 +239,7 @@ impl Client {
         Ok(true)
     }
 
-    /// One step of the one iterator of a sequential read.
+    /// One step of the single iterator of a sequential read.
     fn walk(&mut self) -> Result<bool, EngineError> {
         let backwards = self.benchmark == Benchmark::ReadReverse;
         let cursor = match &mut self.cursor {
@@ -268,7 +270,7 @@ impl Client {
         Ok(true)
     }
 
-    /// A new iterator, a seek, and the steps after it: one operation.
+    /// One operation: a new iterator, a seek, and the steps after it.
     fn seek(&mut self) -> Result<bool, EngineError> {
         let number = self.prng.below(self.num);
         let mut cursor = self.keyspace.iter(self.read.clone())?;
@@ -298,12 +300,12 @@ impl Client {
         }
     }
 
-    /// How many operations it is to do.
+    /// The number of operations to do.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// How many operations the next batch has.
+    /// The number of operations in the next batch.
     fn batch_len(&self) -> usize {
         let left = self.limit - self.tally.ops;
         self.batch_size.min(usize::try_from(left).unwrap_or(usize::MAX))

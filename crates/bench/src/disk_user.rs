@@ -1,5 +1,5 @@
-//! What a user of the disk gets: loads and reads in operations per disk-second, each beside the
-//! best that the head could do.
+//! Loads and reads in operations per disk-second, each compared with the best that the head could
+//! do.
 //!
 //! ```text
 //!   a store loaded in order        fillseq
@@ -7,7 +7,7 @@
 //!   the bare drive                 the same span written, read in order, and read at random
 //! ```
 //!
-//! The bounds follow from the bare drive and from what nobody can avoid:
+//! The bounds follow from the bare drive and from unavoidable work:
 //!
 //! | row | bound | because |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! | sequential read | read rate / record | |
 //! | seek + 100 | 1 / (random read + 100 records / read rate) | one seek, then streaming |
 //!
-//! The span is as long as the user's data, at the outer edge, where a fresh store lies too. A store
-//! keeps a few blocks in memory and so may beat the bound of random reads by that share.
+//! The span is as long as the user's data and is at the outer edge, where a fresh store is too. A
+//! store keeps a few blocks in memory, so it may exceed the bound of random reads by that share.
 
 use crate::benchmark::Task;
 use crate::byte_count::ByteCount;
@@ -36,10 +36,10 @@ const VALUE_LEN_BYTES: usize = 4096;
 const ROWS_PER_SEEK: u32 = 100;
 /// User data at scale 1: 10 GB.
 const DATA_LEN_BYTES: f64 = 1e10;
-/// The block cache at scale 1: 64 MiB, one part in 150 of the data.
+/// The block cache at scale 1: 64 MiB, a 150th of the data.
 const CACHE_LEN_BYTES: f64 = 67_108_864.0;
 
-/// Options of the disk user's measurement.
+/// Options of the disk-user measurement.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DiskUserOptions {
     /// User data as a share of 10 GB
@@ -48,7 +48,7 @@ pub struct DiskUserOptions {
     /// The drive's profile
     #[arg(long, default_value = "st13125nm007")]
     pub drive: String,
-    /// The layout [default: the usual one of such a drive]
+    /// The layout [default: the usual one for such a drive]
     #[arg(long)]
     pub layout: Option<String>,
     /// Bytes that a scan reads of each sorted run after a seek
@@ -59,49 +59,49 @@ pub struct DiskUserOptions {
     pub seed: u64,
 }
 
-/// The disk user's figures.
+/// The results of the disk-user measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiskUserReport {
     /// Bytes of user data.
     pub data_len_bytes: u64,
-    /// What the bare drive does on a span of that length.
+    /// The bare drive on a span of that length.
     pub bare: BareDrive,
-    /// The figures, one row a workload.
+    /// The results, one row per workload.
     pub rows: Vec<DiskUserRow>,
-    /// The runs behind them, in full.
+    /// The complete reports of the runs.
     pub runs: Vec<Report>,
 }
 
-/// What the bare drive does on a span at its outer edge.
+/// The bare drive on a span at its outer edge.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BareDrive {
     /// Sequential writes.
     pub write_bytes_per_second: f64,
     /// Sequential reads.
     pub read_bytes_per_second: f64,
-    /// A random read of one block, one at a time.
+    /// Random reads of one block, one at a time.
     pub random_read_ns: f64,
 }
 
 /// One workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiskUserRow {
-    /// The workload's name for people.
+    /// The display name of the workload.
     pub name: &'static str,
-    /// What the store did.
+    /// The store's rate.
     pub ops_per_disk_second: f64,
-    /// What the head could do at best.
+    /// The best rate of the head.
     pub bound_ops_per_disk_second: f64,
-    /// The one as a share of the other.
+    /// The store's rate as a share of the best one.
     pub share_ratio: f64,
 }
 
 /// Runs the disk user's workloads in virtual time.
 ///
-/// `finished` is called after each of them.
+/// Calls `finished` after each workload.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn disk_user(
     options: &DiskUserOptions,
     finished: &mut dyn FnMut(&RunReport),
@@ -112,12 +112,13 @@ pub fn disk_user(
         return Err(BenchError::Options(format!("--scale {}: no data", options.scale)));
     }
     let mut testbed = BenchOptions::new().testbed;
-    // Tables are not compressed, so that 4 KB are 4 KB on the disk; the memory that stands for
-    // the disk compresses, so that 10 GB fit.
+    // Tables are not compressed, so that 4 KB are 4 KB on the disk. The memory that backs the
+    // emulated disk is compressed, so that 10 GB fit.
     testbed.compression_type = Some(CompressionType::None);
-    // The same share of the data is cached at every scale.
+    // The cache holds the same share of the data at every scale.
     testbed.cache_size = Some(ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64));
-    // 16 KiB cost a head 0.07 ms more than 4 KiB, and the index of four times as many keys fits.
+    // Reading 16 KiB takes the head only 0.07 ms longer than 4 KiB, and the index then fits for
+    // four times as many keys.
     testbed.block_size = Some(ByteCount(16 << 10));
     testbed.drive = Some(options.drive.clone());
     testbed.layout.clone_from(&options.layout);
@@ -166,7 +167,7 @@ pub fn disk_user(
     Ok(DiskUserReport { data_len_bytes, bare, rows, runs: vec![in_order, at_random] })
 }
 
-/// Measures a drive of its own on a span of `len_bytes`.
+/// Measures a new drive on a span of `len_bytes`.
 fn measure_bare_drive(options: &BenchOptions, len_bytes: u64) -> Result<BareDrive, BenchError> {
     const PIECE_LEN_BYTES: usize = 1 << 20;
     const RANDOM_READ_COUNT: u64 = 10_000;
@@ -226,7 +227,7 @@ impl fmt::Display for DiskUserReport {
             self.bare.read_bytes_per_second / 1e6,
             self.bare.random_read_ns / 1e6
         )?;
-        writeln!(f, "| workload | ops per disk-second | the head's best | share |")?;
+        writeln!(f, "| workload | ops per disk-second | best of the head | share |")?;
         writeln!(f, "|---|---|---|---|")?;
         for row in &self.rows {
             writeln!(

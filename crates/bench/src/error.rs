@@ -1,33 +1,33 @@
-//! Why a benchmark could not be run.
+//! Errors of benchmark runs.
 
 use imbrex::stack::LayoutError;
 use imbrex_disk::DiskError;
 use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
 
-/// An error of a benchmark run; the failing layer's own error, where there is one, is its source.
+/// An error of a benchmark run. If another layer failed, its error is the source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
     /// The options contradict themselves.
     #[error("{0}")]
     Options(String),
-    /// The records that a run needs could not be loaded.
+    /// Loading the records of a run failed.
     #[error("loading the records first: {0}")]
     Loading(String),
-    /// The drive could not be made or opened.
+    /// The drive could not be created or opened.
     #[error("drive {drive}: {source}")]
     Drive {
         /// The profile or the image.
         drive: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The disk refused a request.
     #[error("{what}: {source}")]
     Disk {
-        /// What was being done.
+        /// The attempted operation.
         what: String,
         /// The disk's error.
         #[source]
@@ -36,68 +36,68 @@ pub enum BenchError {
     /// The file layer failed.
     #[error("{what}: {source}")]
     Files {
-        /// What was being done.
+        /// The attempted operation.
         what: String,
         /// The file layer's error.
         #[source]
         source: FilesError,
     },
-    /// No such layout, or it failed.
+    /// The layout does not exist, or it failed.
     #[error("{source}")]
     Layout {
-        /// The error of the layouts.
+        /// The layout's error.
         #[source]
         source: LayoutError,
     },
-    /// A server cannot be reached.
+    /// A server or a foreign database cannot be reached.
     #[error("{address}: {source}")]
     Server {
-        /// Where it should be.
+        /// Its address.
         address: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// What was measured could not be written.
+    /// Measurements could not be written.
     #[error("{}: {source}", path.display())]
     Output {
         /// The file.
         path: std::path::PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A property of YCSB's makes no sense.
+    /// A YCSB property is invalid.
     #[error(transparent)]
     Property(#[from] imbrex_workload::ycsb::properties::PropertyError),
-    /// There is no such series of arrivals.
+    /// The series of arrivals is invalid.
     #[error(transparent)]
     Arrivals(#[from] imbrex_workload::arrivals::ArrivalError),
     /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] imbrex_workload::trace::TraceError),
-    /// The block driver could not be made.
+    /// The block driver could not be created.
     #[error("making the block device: {source}")]
     Driver {
         /// The driver's error.
         #[source]
         source: imbrex_translate::DriverError,
     },
-    /// A block came back that is not the one asked for: a fault of ours.
+    /// A read returned another block than requested: a bug of ours.
     #[error("block {at} of the device reads back as {got}; this is a bug of the block driver")]
     WrongData {
-        /// The block asked for.
+        /// The requested block.
         at: u64,
-        /// What it says it is.
+        /// The block number found in its data.
         got: u64,
     },
-    /// Somebody asked for an end before it was reached.
+    /// The user stopped the run.
     #[error("stopped before the end")]
     Stopped,
     /// The store failed.
     #[error("{what}: {source}")]
     Engine {
-        /// Which benchmark, or what else was being done.
+        /// The benchmark, or the attempted operation.
         what: String,
         /// The engine's error.
         #[source]
@@ -106,7 +106,7 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// The error of a layout.
+    /// Wraps the error of a layout.
     pub fn layout(source: LayoutError) -> BenchError {
         BenchError::Layout { source }
     }

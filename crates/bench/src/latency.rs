@@ -1,7 +1,7 @@
-//! How long operations took: an HdrHistogram of nanoseconds, exact to three digits.
+//! Latencies: an HdrHistogram of nanoseconds, exact to three digits.
 //!
-//! It has no longest latency: it grows with what it is told, from 16 KiB for nothing to 88 KiB for a millisecond and
-//! 264 KiB for an hour. In modelled time a queue may outlast any bound that one would think of.
+//! The histogram has no maximum and grows with its values: 16 KiB when empty, 88 KiB for a
+//! millisecond, 264 KiB for an hour. In modelled time a queue may outlast any bound.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -25,17 +25,17 @@ impl Latencies {
         Latencies { histogram }
     }
 
-    /// Adds one of `ns`.
+    /// Adds a latency of `ns`.
     pub fn record(&mut self, ns: u64) {
         self.histogram.record(ns).expect("it grows to whatever 64 bits hold");
     }
 
-    /// Adds those of `other`.
+    /// Adds the latencies of `other`.
     pub fn add(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("it grows as the other one did");
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -50,12 +50,12 @@ impl Latencies {
         if self.histogram.is_empty() { 0 } else { self.histogram.min() }
     }
 
-    /// So many percent were at least this fast.
+    /// The latency that `percent` of the operations did not exceed.
     pub fn at_ns(&self, percent: f64) -> u64 {
         self.histogram.value_at_percentile(percent)
     }
 
-    /// The percentiles of all of them.
+    /// The mean, the percentiles and the maximum.
     pub fn summary(&self) -> LatencySummary {
         let at = |percent: f64| self.histogram.value_at_percentile(percent);
         LatencySummary {
@@ -75,17 +75,17 @@ impl Latencies {
 pub struct LatencySummary {
     /// The mean.
     pub mean_ns: u64,
-    /// Half of all operations were at least this fast.
+    /// The median.
     pub p50_ns: u64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90_ns: u64,
-    /// Ninety-nine of a hundred.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// All but one of a thousand.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
-    /// All but one of ten thousand.
+    /// The 99.99th percentile.
     pub p9999_ns: u64,
-    /// The slowest.
+    /// The maximum.
     pub max_ns: u64,
 }
 
@@ -107,7 +107,8 @@ mod tests {
         assert_eq!(Latencies::new().summary(), LatencySummary::default());
     }
 
-    /// The longest was a day: what took two was told as one, and a wait of 40 hours as shorter than one of 30.
+    /// The histogram used to end at a day: a latency of two days was reported as one, and one of 40
+    /// hours as shorter than one of 30.
     #[test]
     fn nothing_is_too_long_to_be_told() {
         const HOUR_NS: u64 = 3_600_000_000_000;
@@ -122,7 +123,8 @@ mod tests {
         assert_eq!(all.count(), 5);
     }
 
-    /// Each was as long as one that tells a day by nanoseconds, be it empty: nine of them for each client.
+    /// Each histogram used to have the size for a day of nanoseconds, even when empty, and every
+    /// client has nine.
     #[test]
     fn what_holds_little_takes_little_memory() {
         let len_bytes = |l: &Latencies| l.histogram.distinct_values() * size_of::<u64>();

@@ -1,16 +1,16 @@
-//! Workloads, runners and reports: many operations on one store, and what they cost.
+//! Runners and reports: many operations on one store, and their cost.
 //!
 //! ```text
-//!   BenchOptions --> Stand (drive, files, store, time)
+//!   BenchOptions --> Testbed (drive, files, store, time)
 //!                      |
 //!                    Clients: keys and values from the seed, one operation a step
 //!                      |      virtual: the smallest local time goes next; threads: all at once
 //!                    Report: engine, drive, space, latency; JSON or a table
 //! ```
 //!
-//! [`run()`] is `imbrex bench`: db_bench's names and flags, in virtual time (a modelled disk, the same
-//! figures on any machine) or on threads. [`disk_user()`] asks what a user of the disk gets, beside
-//! the best that the head could do.
+//! [`run()`] is `imbrex bench`: db_bench's names and flags, in virtual time (a modelled disk, the
+//! same figures on any machine) or on threads. [`disk_user`] measures what a user of the disk gets,
+//! compared with the best that the head could do.
 //!
 //! # Example
 //! ```
@@ -24,14 +24,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`replay`] plays a block [`trace`] to the block driver: `imbrex replay`. [`repro`] runs published figures again: `imbrex repro`.
+//! [`replay`] plays a block trace to the block driver: `imbrex replay`. [`ycsb`] is `imbrex ycsb`:
+//! YCSB's workloads on our store or on a server, in an open loop or in YCSB's own loop.
+//! [`arrival_bench`] compares all layouts in open loops: `imbrex bench arrivals`.
 //!
-//! [`arrivals`] says when each operation of an open-loop run is due; [`ycsb`] is `imbrex ycsb`, YCSB's workloads on our
-//! store or on a server, in such a loop or in YCSB's own. [`arrival_bench()`] puts all layouts beside each other in open
-//! loops: `imbrex bench arrivals`.
-//!
-//! Not here: rival stores, which `rivals/` measures on one workload with this one (feature
-//! `rivals`; its README says how).
+//! Not here: the workloads themselves (the crate `imbrex-workload`), published figures
+//! (`imbrex-repro`), and rival stores, which `rivals/` measures on the same workload (feature
+//! `rivals`; its README has the details).
 
 pub mod arrival_bench;
 mod benchmark;

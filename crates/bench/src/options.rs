@@ -168,7 +168,7 @@ impl BenchOptions {
         <Only as clap::Parser>::parse_from(["bench"]).options
     }
 
-    /// Bytes of user data when every key has a value.
+    /// Bytes of user data if every key has a value.
     pub fn data_len_bytes(&self) -> u64 {
         self.num.saturating_mul((self.key_size + self.value_size) as u64)
     }

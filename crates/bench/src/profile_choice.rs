@@ -86,7 +86,7 @@ impl DriveShape {
 /// The layout for a drive of `geometry`: `layout` if given, otherwise the usual one.
 ///
 /// # Errors
-/// [`BenchError::Layout`]: the layout cannot use the drive, or none can.
+/// [`BenchError::Layout`]: the layout cannot use the drive; [`BenchError::Options`]: no layout can.
 pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout, BenchError> {
     let Some(layout) = layout.or_else(|| Layout::default_for(geometry.rule())) else {
         let name = geometry.rule().name();
@@ -104,7 +104,7 @@ pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout,
 /// `None` where the layout takes no flash drive.
 ///
 /// # Errors
-/// [`BenchError::Drive`]: flash cannot be as long as asked.
+/// [`BenchError::Drive`]: flash cannot have that length.
 pub fn flash_profile(
     layout: Layout,
     geometry: &Geometry,

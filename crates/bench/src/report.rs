@@ -1,9 +1,9 @@
-//! What a run reports: every figure of it, as JSON for programs and as a table for people.
+//! The report of a run: all figures, as JSON for programs and as a table for people.
 //!
-//! Time is never mixed: `clock` says whose nanoseconds `elapsed_ns` and the latencies are; figures
-//! per disk-second come from the modelled disk's busy time in both modes; what only the machine can
-//! say (CPU, memory) is in `host` and absent in virtual mode, so that there two runs of one seed
-//! report the same bytes.
+//! Times are never mixed. `clock` names the clock of `elapsed_ns` and of the latencies. Figures per
+//! disk-second come from the modelled disk's busy time in both modes. Figures of the machine (CPU,
+//! memory) are in `host` and are absent in virtual mode, so two runs with one seed report the same
+//! bytes.
 
 use crate::latency::LatencySummary;
 use crate::options::Mode;
@@ -11,92 +11,92 @@ use imbrex_engine::CompactionLine;
 use serde::Serialize;
 use std::fmt;
 
-/// What one `imbrex bench` found.
+/// The results of one `imbrex bench`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What it ran on.
+    /// The setup.
     pub setup: Setup,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// One entry a benchmark, in order.
+    /// One entry per benchmark, in order.
     pub runs: Vec<RunReport>,
 }
 
-/// What the benchmarks ran on.
+/// The setup of the benchmarks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setup {
     /// The drive's profile or image.
     pub drive: String,
     /// The drive's capacity in bytes.
     pub capacity_bytes: u64,
-    /// How files are placed.
+    /// The layout.
     pub layout: String,
-    /// Whose clock.
+    /// The source of time.
     pub mode: Mode,
     /// The seed.
     pub seed: u64,
     /// Keys.
     pub num: u64,
-    /// Bytes a key.
+    /// Bytes per key.
     pub key_len_bytes: usize,
-    /// Bytes a value.
+    /// Bytes per value.
     pub value_len_bytes: usize,
     /// Clients.
     pub threads: u32,
 }
 
-/// The figures of one benchmark. Counters are of this benchmark alone, up to the moment at which
-/// the background work that it caused was done (unless `--settle=false`).
+/// The figures of one benchmark. Counters cover only this benchmark, until the background work that
+/// it caused was done (unless `--settle=false`).
 #[derive(Clone, Debug, Serialize)]
 pub struct RunReport {
     /// db_bench's name.
     pub benchmark: String,
-    /// Whether it was stopped before it had done all it was asked for.
+    /// Whether it was stopped before its end.
     pub interrupted: bool,
     /// Operations done.
     pub ops: u64,
-    /// Of the reads, how many found a value.
+    /// The number of reads that found a value.
     pub found: u64,
-    /// Keys and values handed to the store.
+    /// Bytes of keys and values written to the store.
     pub written_bytes: u64,
-    /// Keys and values handed out by it.
+    /// Bytes of keys and values read from it.
     pub read_bytes: u64,
-    /// From the first operation's start to the last one's end.
+    /// From the start of the first operation to the end of the last.
     pub elapsed_ns: u64,
-    /// The same to the end of the background work.
+    /// From the start of the first operation to the end of the background work.
     pub settled_ns: u64,
-    /// Operations per second of the clock, up to the last operation's end.
+    /// Operations per second of the clock, up to the end of the last operation.
     pub ops_per_second: f64,
-    /// Of single operations.
+    /// Latency of single operations.
     pub latency: LatencySummary,
-    /// What the engine wrote and read.
+    /// Work of the engine.
     pub engine: EngineFigures,
-    /// What the disk did.
+    /// Work of the disk.
     pub drive: DriveFigures,
-    /// The drive's space afterwards.
+    /// Space on the drive at the end.
     pub space: SpaceFigures,
-    /// What this machine spent; threads mode only.
+    /// Cost on this machine; in threads mode only.
     pub host: Option<HostFigures>,
-    /// The compactions that ran, the last thousand or so.
+    /// The compactions, about the last thousand.
     pub compactions: Vec<CompactionLine>,
 }
 
-/// What store, drive and machine did for a run.
+/// Figures of the store, the drive and the machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoreFigures {
-    /// What the engine wrote and read.
+    /// Work of the engine.
     pub engine: EngineFigures,
-    /// What the disk did.
+    /// Work of the disk.
     pub drive: DriveFigures,
-    /// The drive's space afterwards.
+    /// Space on the drive at the end.
     pub space: SpaceFigures,
-    /// What this machine spent; threads mode only.
+    /// Cost on this machine; in threads mode only.
     pub host: Option<HostFigures>,
-    /// The compactions that ran, the last thousand or so.
+    /// The compactions, about the last thousand.
     pub compactions: Vec<CompactionLine>,
 }
 
-/// Bytes through the engine, and what they were for.
+/// Bytes through the engine, by purpose.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct EngineFigures {
     /// Written to the log.
@@ -109,7 +109,7 @@ pub struct EngineFigures {
     pub compaction_out_bytes: u64,
     /// Flushes.
     pub flush_count: u64,
-    /// Compactions, moves without a copy included.
+    /// Compactions, including moves without a copy.
     pub compaction_count: u64,
     /// Time that writers waited for background work.
     pub stall_ns: u64,
@@ -123,12 +123,12 @@ pub struct EngineFigures {
     pub table_memory_bytes: u64,
 }
 
-/// What the disk did.
+/// Work of the disk.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DriveFigures {
-    /// Requests to read.
+    /// Read requests.
     pub reads: u64,
-    /// Requests to write.
+    /// Write requests.
     pub writes: u64,
     /// Cache flushes.
     pub flushes: u64,
@@ -138,41 +138,41 @@ pub struct DriveFigures {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Of the bytes read, what the recording added.
+    /// Bytes read in addition because of the recording.
     pub added_read_bytes: u64,
-    /// Of the bytes written, what the recording added.
+    /// Bytes written in addition because of the recording.
     pub added_written_bytes: u64,
-    /// Time the modelled disk was busy; 0 without mechanics.
+    /// Busy time of the modelled disk; 0 without mechanics.
     pub busy_ns: u64,
-    /// Operations per second of busy disk; 0 if it was never busy.
+    /// Operations per second of busy time; 0 if it was never busy.
     pub ops_per_disk_second: f64,
-    /// AWA: bytes the drive wrote per byte it was told to write.
+    /// AWA: bytes that the drive wrote per byte of write requests.
     pub added_write_amp_ratio: f64,
-    /// MWA = WA x AWA: bytes the drive wrote for flushes and compactions per user byte.
+    /// MWA = WA x AWA: bytes that the drive wrote for flushes and compactions per user byte.
     pub multiplied_write_amp_ratio: f64,
 }
 
 /// The drive's space, in bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct SpaceFigures {
-    /// All there is.
+    /// The capacity.
     pub capacity_bytes: u64,
-    /// Not free.
+    /// Occupied space.
     pub occupied_bytes: u64,
-    /// Of that, held by live files.
+    /// The part of it that live files hold.
     pub valid_bytes: u64,
-    /// Valid as a share of occupied.
+    /// Valid space as a share of occupied space.
     pub utilisation_ratio: f64,
 }
 
-/// What this machine spent.
+/// Cost on this machine.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct HostFigures {
-    /// CPU of all threads.
+    /// CPU time of all threads.
     pub cpu_ns: u64,
     /// Operations per CPU-second.
     pub ops_per_cpu_second: f64,
-    /// Anonymous memory at the end, if the system tells.
+    /// Anonymous memory at the end, if the system reports it.
     pub anonymous_bytes: Option<u64>,
 }
 
@@ -240,8 +240,8 @@ impl fmt::Display for RunReport {
     }
 }
 
-/// What the store, its drive and its memory have to say: the last lines of every run, without the
-/// line feed at the end.
+/// The last lines of every run, on the store, its drive and its memory, without the final line
+/// feed.
 pub(crate) fn fmt_store(
     f: &mut fmt::Formatter<'_>,
     settled_ns: u64,
@@ -316,7 +316,7 @@ impl fmt::Display for LatencySummary {
     }
 }
 
-/// Bytes for people: three digits and a binary unit.
+/// Formats bytes with three digits and a binary unit.
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {
@@ -325,7 +325,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Nanoseconds for people: three digits and a unit.
+/// Formats nanoseconds with three digits and a unit.
 pub(crate) struct Time(pub(crate) u64);
 
 impl fmt::Display for Time {
@@ -336,7 +336,7 @@ impl fmt::Display for Time {
 
 fn scaled(f: &mut fmt::Formatter<'_>, value: f64, base: f64, units: &[&str]) -> fmt::Result {
     let (mut value, mut unit) = (value, 0);
-    // Not at the base but where rounding to three digits would show it.
+    // The unit changes where rounding to three digits would reach the base.
     while value >= base - 0.5 && unit + 1 < units.len() {
         value /= base;
         unit += 1;

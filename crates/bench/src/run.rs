@@ -1,4 +1,4 @@
-//! Runs benchmarks one after another on one stand and collects their figures.
+//! Runs benchmarks one after another on one testbed and collects their figures.
 //!
 //! ```text
 //!   for each benchmark:  empty the store (fills) -> clients -> settle -> figures since the start
@@ -22,13 +22,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Runs what `options` ask for and returns all figures.
+/// Runs the benchmarks of `options` and returns all figures.
 ///
-/// `finished` is called after each benchmark, so that a long run can show what it has.
+/// Calls `finished` after each benchmark, so that a long run can show its results.
 ///
 /// # Errors
-/// [`BenchError::Options`] where the options contradict themselves; anything the drive, the file
-/// layer or the engine refuses.
+/// [`BenchError::Options`]: the options contradict themselves; any error of the drive, the file
+/// layer or the engine.
 pub fn run(
     options: &BenchOptions,
     finished: &mut dyn FnMut(&RunReport),
@@ -36,11 +36,11 @@ pub fn run(
     run_watched(options, finished, &|_| ControlFlow::Continue(()))
 }
 
-/// As [`run`], watched: `watch` is told now and then how far the run is, and may end it. The report
-/// then says what was done until then, and the store was closed as at any other end.
+/// Like [`run`], with progress: calls `watch` from time to time, and ends the run if it returns
+/// `Break`. The report then covers the work up to that moment, and the store is closed as usual.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_watched(
     options: &BenchOptions,
     finished: &mut dyn FnMut(&RunReport),
@@ -54,7 +54,7 @@ pub fn run_watched(
     let mut is_interrupted = false;
     let count = options.benchmarks.len();
     for (&task, number) in options.benchmarks.iter().zip(1..) {
-        // The first finds what the last run left, where the drive is not a new one.
+        // The first benchmark may find data of an earlier run, if the drive is not new.
         let may_hold_some = number > 1 || testbed.was_there();
         if task.benchmark.is_fresh() && !options.use_existing_db && may_hold_some {
             testbed = testbed.emptied(options.plan())?;
@@ -132,7 +132,7 @@ fn run_one(
     Ok(report)
 }
 
-/// That it was told to stop is no failure.
+/// Treats a requested stop as success.
 pub(crate) fn unless_stopped(result: Result<(), EngineError>) -> Result<(), EngineError> {
     match result {
         Err(EngineError::Stopped { .. }) => Ok(()),
@@ -140,15 +140,15 @@ pub(crate) fn unless_stopped(result: Result<(), EngineError>) -> Result<(), Engi
     }
 }
 
-/// When clients stop before they have done all they were asked for.
+/// When clients stop early.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The last client only keeps the others company and stops with them.
+    /// Whether the last client only accompanies the others and stops with them.
     companion: bool,
     deadline_ns: u64,
 }
 
-/// Virtual mode: steps the client whose local time is smallest, the lowest number first, until all
+/// Virtual mode: steps the client with the smallest local time, ties by number, until all clients
 /// that count are done. Returns when the last one ended.
 fn take_turns(
     testbed: &Testbed,
@@ -188,7 +188,7 @@ fn take_turns(
     Ok(ended_ns)
 }
 
-/// Threads mode: each client loops on a thread of its own. Returns when the last one ended.
+/// Threads mode: each client loops on its own thread. Returns when the last one ended.
 fn race(
     testbed: &Testbed,
     clients: &mut [Client],
@@ -225,15 +225,15 @@ fn race(
     ended.into_iter().try_fold(0, |last_ns, ended| ended.map(|ns: u64| last_ns.max(ns)))
 }
 
-/// One of the clients that a thread beside them waits for: it counts itself out also where it ends by a
-/// panic, and ends the others' work then, which nobody will ask for.
+/// A running client, which another thread waits for. On drop, also after a panic, it decrements the
+/// count of running clients; after a panic it also stops the others.
 pub(crate) struct AtWork<'a> {
     count: &'a AtomicUsize,
     stop: &'a (dyn Fn() + Sync),
 }
 
 impl<'a> AtWork<'a> {
-    /// One of `count`.
+    /// Marks one of `count` clients as running.
     pub(crate) fn new(count: &'a AtomicUsize, stop: &'a (dyn Fn() + Sync)) -> AtWork<'a> {
         AtWork { count, stop }
     }
@@ -248,7 +248,7 @@ impl Drop for AtWork<'_> {
     }
 }
 
-/// Whether a client has more to do; a step that was told to stop has not.
+/// Whether a client has more to do; a step that was stopped has not.
 fn going_on(step: Result<bool, EngineError>) -> Result<bool, EngineError> {
     match step {
         Err(EngineError::Stopped { .. }) => Ok(false),
@@ -256,7 +256,7 @@ fn going_on(step: Result<bool, EngineError>) -> Result<bool, EngineError> {
     }
 }
 
-/// What happened between two readings.
+/// The figures between two readings.
 fn figures(
     benchmark: Benchmark,
     tally: &Tally,
@@ -287,7 +287,8 @@ fn figures(
     }
 }
 
-/// What store, drive and machine did between two readings for `ops` operations that wrote so much.
+/// The figures of store, drive and machine between two readings, for `ops` operations that wrote
+/// `written_bytes`.
 pub(crate) fn store_figures(
     ops: u64,
     written_bytes: u64,

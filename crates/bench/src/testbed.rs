@@ -1,4 +1,4 @@
-//! The stand: a drive, the file layer, a store on it, and the time they live in.
+//! The testbed: a drive, the file layer, a store on it, and their clock.
 //!
 //! ```text
 //!   Layout: Db -> Files (placement) -> [translation] -> SimDisk (memory or a sparse file)
@@ -23,14 +23,15 @@ use imbrex_files::Files;
 use opened_drives::{Origin, TestbedDrives};
 use std::sync::Arc;
 
-/// Threads for background work in threads mode: one flush and one compaction side by side.
+/// Threads for background work in threads mode: one flush and one compaction in parallel.
 const WORKER_COUNT: usize = 2;
 
-/// The keyspace that benchmarks use on a drive of the user's, whose other data stay untouched. It is emptied unasked,
-/// so its name is none that a user would think of; the help of `--use_existing_db` tells it.
+/// The keyspace of benchmarks on a user's drive, whose other data stay untouched. It is emptied
+/// without asking, so it has a name that a user would not choose. The help of `--use_existing_db`
+/// names it.
 const GUEST_KEYSPACE: &str = "imbrex-bench";
 
-/// What to make a stand of.
+/// How to set up a testbed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TestbedPlan<'a> {
     pub(crate) options: &'a TestbedOptions,
@@ -39,14 +40,14 @@ pub(crate) struct TestbedPlan<'a> {
     pub(crate) keyspace: KeyspaceChoice<'a>,
 }
 
-/// Which keyspace of the store is used.
+/// The keyspace that is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyspaceChoice<'a> {
-    /// All of a drive of our own; on one of the user's a keyspace that no one else uses.
+    /// On a drive of our own the default keyspace; on a user's drive [`GUEST_KEYSPACE`].
     Bench,
-    /// The one of that name, made if need be.
+    /// The keyspace of that name, created if needed.
     Table(&'a str),
-    /// The one of that name; a drive of the user's that does not have it is refused.
+    /// The keyspace of that name. A user's drive without it is refused.
     LoadedTable(&'a str),
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct Reading {
 }
 
 impl Testbed {
-    /// A fresh drive with an empty store, or what `options.drive` holds if it is an image.
+    /// A fresh drive with an empty store, or the content of `options.drive` if that is an image.
     pub(crate) fn new(plan: TestbedPlan<'_>) -> Result<Testbed, BenchError> {
         let options = plan.options;
         let (runtime, world) = match plan.mode {
@@ -104,8 +105,8 @@ impl Testbed {
             let layout = layout_for(&geometry, layout)?;
             let mut recipe = layout.recipe(&geometry);
             recipe.options = store_options(options, recipe.options)?;
-            // Figures do not depend on it, but drives in files stay, and a flash drive is told from
-            // another pair's by it.
+            // Figures do not depend on this seed. But drives in files persist, and it identifies
+            // the flash drive of a pair.
             layout.format_with(drives, &runtime, &recipe, plan.seed)
         }
         .map_err(BenchError::layout)?;
@@ -113,7 +114,7 @@ impl Testbed {
         Ok(Testbed { runtime, world, stack, keyspace, drive_name, origin })
     }
 
-    /// A stand like this one whose store holds nothing of a benchmark.
+    /// A testbed like this one, whose store holds no data of a benchmark.
     pub(crate) fn emptied(mut self, plan: TestbedPlan<'_>) -> Result<Testbed, BenchError> {
         if self.origin == Origin::UsersImage {
             let failed = |source| BenchError::Engine { what: "emptying the store".into(), source };
@@ -132,13 +133,13 @@ impl Testbed {
         drop(self.keyspace);
         let closed = self.stack.close().map_err(BenchError::layout);
         if let Some(world) = &self.world {
-            // Jobs hold the runtime that holds them; without this the memory would stay.
+            // Jobs hold the runtime, which holds the jobs. Without this, the memory would leak.
             world.drop_jobs();
         }
         closed
     }
 
-    /// Whether the drive was there before, with what it holds.
+    /// Whether the drive existed before, with its data.
     pub(crate) fn was_there(&self) -> bool {
         self.origin == Origin::UsersImage
     }
@@ -151,12 +152,12 @@ impl Testbed {
         &self.keyspace
     }
 
-    /// Whose time counts.
+    /// The clock of the run.
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.runtime.clock
     }
 
-    /// The clock, to be shared.
+    /// The clock, shared.
     pub(crate) fn shared_clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.runtime.clock)
     }
@@ -197,7 +198,7 @@ impl Testbed {
     }
 }
 
-/// The keyspace to work on.
+/// Opens or creates the keyspace of the plan.
 fn keyspace(stack: &Stack, plan: TestbedPlan<'_>, origin: &Origin) -> Result<Keyspace, BenchError> {
     let failed = |source| BenchError::Engine { what: "opening the store".into(), source };
     let name = match plan.keyspace {
@@ -220,7 +221,7 @@ fn keyspace(stack: &Stack, plan: TestbedPlan<'_>, origin: &Origin) -> Result<Key
     stack.db.create_keyspace(name, options.keyspace).map_err(failed)
 }
 
-/// What the flags say, and the layout's own numbers where they say nothing.
+/// The store's options: the flags, and the layout's own values for the rest.
 fn store_options(options: &TestbedOptions, usual: Options) -> Result<Options, BenchError> {
     let mut store = usual;
     if let Some(us) = options.offload_delay_us {
@@ -253,7 +254,7 @@ fn store_options(options: &TestbedOptions, usual: Options) -> Result<Options, Be
 }
 
 impl Reading {
-    /// What the engine did since `before`, and what it holds now.
+    /// The work of the engine since `before`, and its current memory.
     pub(crate) fn engine_since(&self, before: &Reading) -> EngineFigures {
         let (now, then) = (&self.metrics, &before.metrics);
         let stalled_ns = |m: &Metrics| {
@@ -274,13 +275,13 @@ impl Reading {
         }
     }
 
-    /// The compactions that began since `before`.
+    /// The compactions that started since `before`.
     pub(crate) fn compactions_since(&self, before: &Reading) -> Vec<CompactionLine> {
         let lines = self.metrics.compactions.iter();
         lines.filter(|line| line.start_ns >= before.now_ns).cloned().collect()
     }
 
-    /// What the disk did since `before`.
+    /// The work of the disk since `before`.
     pub(crate) fn drive_since(&self, before: &Reading) -> DriveFigures {
         let c = self.counters - before.counters;
         DriveFigures {
@@ -297,7 +298,7 @@ impl Reading {
         }
     }
 
-    /// What this machine spent since `before`.
+    /// The cost on this machine since `before`.
     pub(crate) fn host_since(&self, before: &Reading) -> HostFigures {
         HostFigures {
             cpu_ns: self.cpu_ns - before.cpu_ns,

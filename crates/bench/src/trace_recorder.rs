@@ -1,4 +1,4 @@
-//! A disk that writes down what it is asked, as a trace in our CSV.
+//! A disk wrapper that records all requests as a trace in our CSV format.
 //!
 //! ```text
 //!   clients --> Recorder --> disk
@@ -6,8 +6,9 @@
 //!                  +-- time_us,op,offset_bytes,size_bytes --> file, plain or .zst
 //! ```
 //!
-//! Only reads and writes are in a trace; discards and zeros that are written as such are counted. A file that can take
-//! no more ends the recording and not the disk: [`Recorder::finish`] tells.
+//! A trace contains only reads and writes. Discards and writes of zeros as such are counted. If the
+//! file takes no more data, the recording ends but the disk continues; [`Recorder::finish`] reports
+//! it.
 
 use imbrex_clockwork::Clock;
 use imbrex_disk::{
@@ -19,18 +20,18 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a recorder wrote.
+/// The counts of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Reads in the trace.
     pub reads: u64,
     /// Writes in the trace.
     pub writes: u64,
-    /// Discards and zeros written as such, which are not in it.
+    /// Discards and writes of zeros as such, which the trace omits.
     pub others: u64,
 }
 
-/// A disk that writes down what it is asked; see the module.
+/// A disk wrapper that records all requests as a trace in our CSV format.
 pub struct Recorder {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -83,10 +84,11 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Records what `disk` is asked in `file`, a new one at `path`; packed if its name ends in `.zst`.
+    /// Records the requests to `disk` in a new file at `path`, which is compressed if its name ends
+    /// in `.zst`.
     ///
     /// # Errors
-    /// The file takes nothing.
+    /// The file cannot be written.
     pub fn in_file(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -114,10 +116,10 @@ impl Recorder {
         Ok(Recorder { disk, clock, page: Mutex::new(page) })
     }
 
-    /// Ends the recording; the disk goes on.
+    /// Ends the recording; the disk continues.
     ///
     /// # Errors
-    /// The file took no more: the trace ends before the recording did.
+    /// The file took no more data: the trace ends before the recording.
     pub fn finish(&self) -> io::Result<Recorded> {
         let mut page = self.page();
         if let Some(out) = page.out.take() {
@@ -133,10 +135,10 @@ impl Recorder {
         self.page.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes down a request that comes now.
+    /// Records a request that arrives now.
     fn note(&self, op: char, at: Lba, len_bytes: usize) {
         let mut page = self.page();
-        // Under the lock, so that times in the file never go back.
+        // Read under the lock, so that times in the file never go back.
         let now_ns = self.clock.now_ns();
         let time_us = (now_ns - *page.start_ns.get_or_insert(now_ns)) / 1000;
         let Some(out) = &mut page.out else { return };

@@ -1,4 +1,4 @@
-//! Watching a run: how far it is, and whether it should go on.
+//! Progress of a run, and whether it should continue.
 //!
 //! ```text
 //!   clients step, step, ...  every so many operations ---> watch(RunProgress) -> Continue | Break
@@ -11,36 +11,36 @@ use imbrex_engine::Progress;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunProgress {
-    /// The benchmark at work.
+    /// The running benchmark.
     pub benchmark: Benchmark,
-    /// Which one of those asked for it is, from 1.
+    /// Its position among the requested benchmarks, from 1.
     pub number: usize,
-    /// How many were asked for.
+    /// The number of requested benchmarks.
     pub count: usize,
-    /// What its clients or the store are at.
+    /// The phase of the benchmark.
     pub phase: Phase,
     /// Operations or bytes done.
     pub done: u64,
-    /// Operations or bytes to do, where that can be told.
+    /// Operations or bytes to do, if known.
     pub total: Option<u64>,
 }
 
-/// What a benchmark is at.
+/// The phase of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Clients do their operations, which are counted.
+    /// Clients do operations; operations are counted.
     Operations,
-    /// The store works in the background, on behalf of nobody: bytes are counted.
+    /// The store does background work while no client waits; bytes are counted.
     Background,
 }
 
-/// Looks on now and then, from any thread; `Break` ends the run.
+/// Called from time to time, from any thread; `Break` ends the run.
 pub type RunWatch<'a> = dyn Fn(&RunProgress) -> ControlFlow<()> + Sync + 'a;
 
-/// One benchmark under watch.
+/// Watches one benchmark.
 pub(crate) struct Watcher<'a> {
     watch: &'a RunWatch<'a>,
     benchmark: Benchmark,
@@ -52,7 +52,7 @@ pub(crate) struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    /// A client looks up from its work every so many operations.
+    /// A client reports after this many operations.
     pub(crate) const LOOK_EVERY_OPS: u64 = 64;
 
     pub(crate) fn new(
@@ -64,7 +64,7 @@ impl<'a> Watcher<'a> {
         Watcher { watch, benchmark, number, count, ops, ops_total: None, is_stopped }
     }
 
-    /// How many operations all clients are to do together.
+    /// Sets the number of operations of all clients together.
     pub(crate) fn expect_ops(&mut self, total: Option<u64>) {
         self.ops_total = total;
     }
@@ -77,13 +77,13 @@ impl<'a> Watcher<'a> {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    /// `ops` more are done; whether to go on.
+    /// Adds `ops`; returns whether to continue.
     pub(crate) fn did(&self, ops: u64) -> bool {
         let done = self.ops.fetch_add(ops, Ordering::Relaxed) + ops;
         self.look(Phase::Operations, done, self.ops_total).is_continue()
     }
 
-    /// As the engine's watch.
+    /// Reports the engine's progress.
     pub(crate) fn background(&self, progress: Progress) -> ControlFlow<()> {
         let total = (progress.total_bytes > 0).then_some(progress.total_bytes);
         self.look(Phase::Background, progress.done_bytes, total)

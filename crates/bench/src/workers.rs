@@ -1,6 +1,6 @@
-//! How many workers share a list of works.
+//! The number of workers for a list of works.
 
-/// Of so many workers those that get any of the works: a thread without one is one too many.
+/// The number of workers that get work: of `jobs`, no more than there are works.
 pub fn worker_count(jobs: usize, work_count: usize) -> usize {
     jobs.min(work_count).max(1)
 }
@@ -9,7 +9,8 @@ pub fn worker_count(jobs: usize, work_count: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A bench of twelve runs with `--jobs 100000` started 99,999 threads, or panicked when the system gave no more.
+    /// A bench of twelve runs with `--jobs 100000` used to start 99,999 threads, or to panic if the
+    /// system refused.
     #[test]
     fn no_worker_is_without_work() {
         assert_eq!(worker_count(100_000, 12), 12);

@@ -9,7 +9,7 @@ use imbrex_clockwork::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When the last write ended.
+/// The time at which the last write ended.
 #[derive(Debug)]
 pub struct WriteTurns {
     clock: Arc<dyn Clock>,
@@ -17,12 +17,12 @@ pub struct WriteTurns {
 }
 
 impl WriteTurns {
-    /// Turns by `clock`; no write has begun.
+    /// Turns by `clock`, before the first write.
     pub fn new(clock: Arc<dyn Clock>) -> WriteTurns {
         WriteTurns { clock, ended_ns: AtomicU64::new(0) }
     }
 
-    /// Does `write` when the one before it has ended.
+    /// Does `write` after the write before it has ended.
     pub fn in_turn<T>(&self, write: impl FnOnce() -> T) -> T {
         self.clock.advance_to_ns(self.ended_ns.load(Ordering::Relaxed));
         let written = write();
@@ -30,7 +30,8 @@ impl WriteTurns {
         written
     }
 
-    /// The same in virtual time; at once on threads, which have no `turns`.
+    /// Like [`WriteTurns::in_turn`] in virtual time; without `turns`, as on threads, does `write`
+    /// at once.
     pub fn maybe<T>(turns: Option<&WriteTurns>, write: impl FnOnce() -> T) -> T {
         match turns {
             Some(turns) => turns.in_turn(write),

@@ -6,16 +6,16 @@
 //!                                ArrivalBenchReport: a row a cell; the picture (picture)
 //! ```
 //!
-//! A benchmark that sends the next operation when the last one returned asks less of a store that stands
-//! still. Here operations come when the model says, whatever the store does, and an operation's
-//! response time counts from then on. A cell's longest stall is the longest that one operation took from
-//! its own start; what a response time has beyond that is the queue before it.
+//! A benchmark that sends the next operation when the last one returns asks less of a store that
+//! stalls. Here operations arrive at the model's times, independent of the store, and the response
+//! time starts at the arrival. The longest stall of a cell is the longest operation, counted from
+//! its own start; the rest of a response time is the queue before it.
 //!
-//! All cells of one model and load see the same series of arrivals, keys and values. In virtual time
-//! options and seed decide every figure.
+//! All cells of one model and load get the same series of arrivals, keys and values. In virtual
+//! time, options and seed decide every figure.
 //!
-//! Source: the arrival models and open loop of Pitchumani's thesis, chapter 4; which layouts stand beside each
-//! other, at which loads, is ours.
+//! Source: the arrival models and the open loop of Pitchumani's thesis, chapter 4. The selection of
+//! layouts and loads is ours.
 
 mod picture;
 
@@ -38,15 +38,16 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The models, as the property `arrivalgenerator` names them.
+/// The models, by their names in the property `arrivalgenerator`.
 const MODELS: [&str; 4] = ["constant", "poisson", "selfsimilar", "diurnal"];
 
-/// A diurnal rate leaves its mean by so much of it, and a run has so many days.
+/// The amplitude of a diurnal rate, and the number of its cycles per run.
 const MODULATION_PERCENT: f64 = 90.0;
 const DAYS_PER_RUN: f64 = 2.0;
 
-/// What the runs decide for themselves, and the flag that says it. Files are overruled, as theirs are for one run; an
-/// argument that would change nothing is refused.
+/// Properties that the runs set themselves, and the flags that set them. In files they are
+/// overridden, because files are often shared with single runs. An argument that would have no
+/// effect is refused.
 const OWN: [(&str, &str); 5] = [
     ("arrivalgenerator", "--models"),
     ("arrivals.rate", "--loads"),
@@ -55,7 +56,7 @@ const OWN: [(&str, &str); 5] = [
     ("threadcount", "--threads"),
 ];
 
-/// The same of runs that insert: which records, and so how many operations.
+/// The same for runs of inserts: properties that select records, and so the number of operations.
 const OWN_OF_INSERTS: [(&str, &str); 3] = [
     ("insertcount", "--operations"),
     ("insertstart", "--operations"),
@@ -136,23 +137,23 @@ impl Default for ArrivalBenchOptions {
     }
 }
 
-/// How far it is.
+/// The progress of all runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrivalBenchProgress {
-    /// Operations done, of all runs.
+    /// Operations done in all runs.
     pub done: u64,
     /// Operations to do.
     pub total: u64,
-    /// How many operations arrive a second, at this moment of the run that tells it.
+    /// The current rate of arrivals in the run that reports.
     pub arrivals_per_second: Option<f64>,
 }
 
-/// Who is told, from any thread.
+/// Callbacks, called from any thread.
 #[derive(Clone, Copy)]
 pub struct ArrivalBenchWatch<'a> {
-    /// What a user should know at once, a line each.
+    /// Warnings, one line each.
     pub warn: &'a (dyn Fn(&str) + Sync),
-    /// How far it is; `Break` ends it, and the report has the runs that were done.
+    /// Progress; `Break` ends the bench, and the report has the completed runs.
     pub progress: &'a (dyn Fn(&ArrivalBenchProgress) -> ControlFlow<()> + Sync),
 }
 
@@ -162,51 +163,51 @@ impl fmt::Debug for ArrivalBenchWatch<'_> {
     }
 }
 
-/// What all runs came to.
+/// The results of all runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrivalBenchReport {
-    /// What each operation was.
+    /// The operations in words.
     pub workload: String,
-    /// Operations of each run.
+    /// Operations per run
     pub operations: u64,
     /// Clients.
     pub threads: u32,
-    /// How long each drive is.
+    /// Length of each drive
     pub capacity_bytes: u64,
     /// The seed.
     pub seed: u64,
-    /// Whether somebody ended it before its time.
+    /// Whether the user stopped it.
     pub interrupted: bool,
-    /// By layout, then model, then load, in the order asked for.
+    /// By layout, model and load, in the requested order.
     pub runs: Vec<ArrivalRun>,
 }
 
-/// What one layout did under one series of arrivals.
+/// The results of one layout under one series of arrivals.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArrivalRun {
     /// The layout.
     pub layout: &'static str,
     /// The arrival model.
     pub model: &'static str,
-    /// Operations a second that were to arrive.
+    /// The requested arrivals per second.
     pub load_per_s: u64,
     /// Operations done.
     pub ops: u64,
-    /// Operations that were due before the end and never started: `maxexecutiontime` ended the run, and no response
-    /// time tells of them.
+    /// Operations that were due before the end and never started, because `maxexecutiontime` ended
+    /// the run. No response time includes them.
     pub unstarted_count: u64,
-    /// Whether there were more of those, which nobody counted.
+    /// Whether there were more of them than were counted.
     pub has_more_unstarted: bool,
-    /// Operations a second, up to the last one's end.
+    /// Operations per second, up to the end of the last one.
     pub ops_per_second: f64,
-    /// From when an operation should have started.
+    /// Response times, from the intended starts.
     pub response: LatencySummary,
-    /// The longest that one took from its own start.
+    /// The longest operation, from its own start.
     pub longest_stall_ns: u64,
-    /// Why it ended before its time, if the store was lost or could not be loaded: the figures are of what was done
-    /// until then.
+    /// The reason for an early end, if the store was lost or could not be loaded. The figures cover
+    /// the work up to that moment.
     pub failure: Option<String>,
-    /// What the store said when it first refused an operation.
+    /// The store's error at its first refusal of an operation.
     pub first_error: Option<String>,
 }
 
@@ -221,13 +222,14 @@ struct Cell {
 
 /// Runs every layout under every model at every load.
 ///
-/// Cost: a drive in memory for each run that goes on: all that it writes.
+/// Cost: per concurrent run, a drive in memory with everything that the run writes.
 ///
-/// A run that fails where others do not is one of the report's, with its `failure`.
+/// A run that fails while others succeed is part of the report, with its `failure`.
 ///
 /// # Errors
-/// [`BenchError::Options`], [`BenchError::Property`], [`BenchError::Arrivals`], [`BenchError::Layout`]: what was asked
-/// makes no sense; before anything is run, as far as it can be told. Anything else that every run failed with.
+/// [`BenchError::Options`], [`BenchError::Property`], [`BenchError::Arrivals`],
+/// [`BenchError::Layout`]: the request is invalid; found before the first run where possible.
+/// Otherwise an error that all runs share.
 pub fn arrival_bench(
     options: &ArrivalBenchOptions,
     watch: ArrivalBenchWatch<'_>,
@@ -245,7 +247,7 @@ pub fn arrival_bench(
     let workload = bench.workload(cells.first())?;
     bench.warn(&asked);
     let results = fan_out(worker_count(options.jobs, cells.len()), &cells, |cell| bench.run(cell));
-    // What every run says is about what was asked; what one says is about its layout.
+    // A warning of all runs is about the request; a warning of one run is about its layout.
     let have_all_failed = results.iter().all(Result::is_err);
     let mut runs = Vec::new();
     for (cell, result) in cells.iter().zip(results) {
@@ -285,7 +287,7 @@ fn cells(options: &ArrivalBenchOptions) -> Result<Vec<Cell>, BenchError> {
         let known = MODELS.into_iter().find(|known| known == name);
         known.ok_or_else(|| {
             let all = MODELS.join(", ");
-            BenchError::Options(format!("{name:?} is no arrival model here; there are {all}"))
+            BenchError::Options(format!("{name:?} is not an arrival model; choose from {all}"))
         })
     };
     let models = options.models.iter().map(model).collect::<Result<Vec<_>, _>>()?;
@@ -313,7 +315,7 @@ impl Bench<'_> {
         if self.options.files.is_empty() { YcsbPhase::Load } else { YcsbPhase::Run }
     }
 
-    /// What each operation is; all cells have the same ones.
+    /// The operations in words; all cells have the same ones.
     fn workload(&self, cell: Option<&Cell>) -> Result<String, PropertyError> {
         let (Some(cell), YcsbPhase::Load) = (cell, self.phase()) else {
             let names = self.options.files.iter().map(|file| file.display().to_string());
@@ -329,13 +331,13 @@ impl Bench<'_> {
         })
     }
 
-    /// As many as were asked for, but no more than there are operations.
+    /// The requested clients, but no more than there are operations.
     fn client_count(&self) -> u32 {
         let operations = u32::try_from(self.options.operations).unwrap_or(u32::MAX);
         self.options.threads.min(operations)
     }
 
-    /// The properties of the files, and over them those of the command line.
+    /// The properties of the files, overridden by those of the command line.
     fn asked(&self) -> Result<Properties, PropertyError> {
         let asked = YcsbOptions {
             files: self.options.files.clone(),
@@ -352,12 +354,12 @@ impl Bench<'_> {
             YcsbPhase::Run => &[],
         };
         match OWN.iter().chain(of_inserts).find(|(key, _)| asked.is_argument(key)) {
-            Some((key, flag)) => Err(asked.wrong(key, format!("here {flag} says it"))),
+            Some((key, flag)) => Err(asked.wrong(key, format!("set it by {flag} here"))),
             None => Ok(()),
         }
     }
 
-    /// Tells what is not as it was asked for.
+    /// Warns about parts of the request that do not apply.
     fn warn(&self, asked: &Properties) {
         let warn = self.watch.warn;
         for property in asked.unknown() {
@@ -366,13 +368,14 @@ impl Bench<'_> {
         let (threads, operations) = (self.options.threads, self.options.operations);
         if self.client_count() < threads {
             warn(&format!(
-                "--threads is {threads}, and a run has {operations} operations: so many clients do them"
+                "--threads is {threads}, but a run has only {operations} operations, so it uses \
+                 that many clients"
             ));
         }
     }
 
-    /// What the cell runs: our own numbers, over them the files', over them those of the command line; arrivals
-    /// are the cell's.
+    /// The properties of a cell: our own values, overridden by the files', overridden by those of
+    /// the command line. The arrivals are the cell's.
     fn properties(&self, cell: &Cell) -> Result<Properties, PropertyError> {
         let options = self.options;
         let (operations, load_per_s) = (options.operations, cell.load_per_s);
@@ -395,7 +398,7 @@ impl Bench<'_> {
             ("arrivalgenerator", cell.model.to_owned()),
             ("arrivals.rate", load_per_s.to_string()),
             ("operationcount", operations.to_string()),
-            // The other name of the rate, of which a run takes one alone.
+            // The other name of the rate; a run takes only one of them.
             ("target", "0".to_owned()),
             ("threadcount", self.client_count().to_string()),
         ];
@@ -406,7 +409,7 @@ impl Bench<'_> {
         Ok(properties)
     }
 
-    /// Tells what makes no sense before the first run.
+    /// Reports invalid requests before the first run.
     fn check(&self, cell: &Cell) -> Result<(), BenchError> {
         let properties = self.properties(cell)?;
         let model = ArrivalModel::from_properties(&|key| properties.get(key).map(str::to_owned))?;
@@ -414,7 +417,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What the cell came to; nothing if somebody wants no more.
+    /// The results of the cell; `None` if the user stopped it.
     fn run(&self, cell: &Cell) -> Result<Option<ArrivalRun>, BenchError> {
         if self.is_stopped.load(Ordering::Relaxed) {
             return Ok(None);
@@ -478,7 +481,7 @@ impl Cell {
         }
     }
 
-    /// Nothing was done, and why.
+    /// A cell without operations, and the reason.
     fn undone(&self, failure: String) -> ArrivalRun {
         ArrivalRun {
             layout: self.layout.name(),
@@ -497,7 +500,7 @@ impl Cell {
 }
 
 impl ArrivalRun {
-    /// How many operations were due and never started.
+    /// The number of operations that were due and never started.
     pub fn unstarted(&self) -> String {
         let or_more = if self.has_more_unstarted { " or more" } else { "" };
         format!("{}{or_more}", self.unstarted_count)
@@ -505,7 +508,7 @@ impl ArrivalRun {
 }
 
 impl ArrivalBenchReport {
-    /// What was run, in a line.
+    /// The setup in one line.
     pub fn title(&self) -> String {
         format!(
             "{} runs of {} {}, {} clients, drives of {}, seed {}; virtual time",
@@ -526,8 +529,8 @@ impl ArrivalBenchReport {
         text
     }
 
-    /// The picture: for each layout and load what half of the operations waited at most, 99 of a hundred, and so
-    /// on up to the longest wait; a panel a model.
+    /// The picture: for each layout and load, the median wait, the 99th percentile and so on up to
+    /// the longest wait; one panel per model.
     pub fn to_svg(&self) -> String {
         picture::draw(self)
     }

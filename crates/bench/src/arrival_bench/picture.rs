@@ -1,4 +1,4 @@
-//! The picture of a comparison: how long operations waited, one line a run.
+//! The picture of a comparison: the waits of operations, one line per run.
 //!
 //! ```text
 //!              constant                      poisson
@@ -18,14 +18,14 @@ const TOP: f64 = 84.0;
 const PANEL: f64 = 250.0;
 const BETWEEN: f64 = 44.0;
 const LINE: f64 = 7.0;
-/// From one load's name to the next.
+/// The distance between the names of two loads.
 const LOAD: f64 = 90.0;
 const ROW_GAP: f64 = 8.0;
 const BOTTOM: f64 = 44.0;
-/// No letter of the words above the panels is wider, in the mean.
+/// The mean width of letters above the panels, as an upper bound.
 const LETTER: f64 = 6.0;
 
-/// The values in the order in which they first come.
+/// The distinct values in order of first occurrence.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for value in values {
@@ -36,10 +36,11 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// What waits for no disk takes no virtual time, which no logarithm shows: all that is shorter lies at the left end.
+/// An operation that does not wait for the disk takes no virtual time, which a logarithmic axis
+/// cannot show. Shorter waits are drawn at the left end.
 const SHORTEST_NS: u64 = 10_000;
 
-/// From the shortest to the longest.
+/// From shortest to longest.
 fn waits_ms(run: &ArrivalRun) -> [f64; 5] {
     let l = &run.response;
     let waits_ns = [l.p50_ns, l.p99_ns, l.p999_ns, l.p9999_ns, l.max_ns];
@@ -113,7 +114,7 @@ pub(super) fn draw(report: &ArrivalBenchReport) -> String {
     svg
 }
 
-/// What stands behind a bar, or in its place where no operation has told anything.
+/// The mark after a bar, or in its place if no operation completed.
 fn mark(run: &ArrivalRun) -> Option<String> {
     let unstarted = (run.unstarted_count > 0).then(|| format!("+{}", run.unstarted()));
     let ended = (run.failure.is_some() || run.ops == 0).then(|| format!("x {}", run.ops));
@@ -121,21 +122,21 @@ fn mark(run: &ArrivalRun) -> Option<String> {
     (!marks.is_empty()).then(|| marks.join(" "))
 }
 
-/// What dots, ticks and marks are.
+/// The meaning of dots, ticks and marks.
 fn key(report: &ArrivalBenchReport) -> String {
-    let mut key = "dot p50, ticks p99, p99.9, p99.99, ring the longest".to_owned();
+    let mut key = "dot p50; ticks p99, p99.9, p99.99; ring maximum".to_owned();
     if report.runs.iter().any(|run| run.failure.is_some() || run.ops == 0) {
-        key.push_str(", x ended early after so many operations");
+        key.push_str(", x ended early (operations done)");
     }
     if report.runs.iter().any(|run| run.unstarted_count > 0) {
-        key.push_str(", + so many never started");
+        key.push_str(", + operations never started");
     }
     key
 }
 
 fn panel(svg: &mut String, scale: &Scale, (left, bottom): (f64, f64), model: &str) {
     text(svg, left + PANEL / 2.0, TOP - 12.0, "middle", 12, model);
-    // Numbers at every second line where there would be no room for all.
+    // Every second tick has a number if there is not enough space for all.
     let every = if scale.ticks().len() > 6 { 2 } else { 1 };
     for (index, &tick) in scale.ticks().iter().enumerate() {
         let x = px(scale.at(tick));
@@ -149,7 +150,15 @@ fn panel(svg: &mut String, scale: &Scale, (left, bottom): (f64, f64), model: &st
             text(svg, scale.at(tick), bottom + 15.0, "middle", 10, &short(tick));
         }
     }
-    text(svg, left + PANEL / 2.0, bottom + 32.0, "middle", 11, "ms, 0.01 and less at the left end");
+    text(
+        svg,
+        left + PANEL / 2.0,
+        bottom + 32.0,
+        "middle",
+        11,
+        "ms (0.01 and below at the left \
+         end)",
+    );
 }
 
 fn bar(svg: &mut String, scale: &Scale, y: f64, colour: &str, waits_ms: [f64; 5]) {

@@ -94,7 +94,10 @@ fn who_stops_it_gets_what_was_done() {
 
 #[test]
 fn nonsense_is_refused_before_anything_is_run() {
-    assert!(refusal(|o| o.models = vec!["tidal".into()]).contains("\"tidal\" is no arrival model"));
+    assert!(refusal(|o| o.models = vec!["tidal".into()]).contains(
+        "\"tidal\" is not an arrival \
+         model"
+    ));
     assert!(refusal(|o| o.layouts = vec!["smrdv".into()]).contains("smrdv"));
     assert!(refusal(|o| o.loads = vec![0]).contains("--loads"));
     let even = |o: &mut ArrivalBenchOptions| {
@@ -106,9 +109,9 @@ fn nonsense_is_refused_before_anything_is_run() {
     assert!(refusal(|o| o.assignments = vec!["fieldlength".into()]).contains("fieldlength"));
 }
 
-/// They were passed over without a word: a bench of half an hour measured something else than was asked for. And
-/// `recordcount` decided how many operations a run of inserts had, while the title, the length of a day and the JSON
-/// were of `--operations`.
+/// Properties used to be ignored without a warning, so a bench of half an hour measured something
+/// else than requested. And `recordcount` set the number of operations of a run of inserts, while
+/// the title, the cycle length and the JSON used `--operations`.
 #[test]
 fn arguments_that_would_change_nothing_are_refused() {
     let argument = |text: &str| refusal(|o| o.assignments = vec![text.to_owned()]);
@@ -123,7 +126,7 @@ fn arguments_that_would_change_nothing_are_refused() {
         ("insertstart=100", "--operations"),
     ] {
         let error = argument(text);
-        let want = format!("command line: {text}: here {flag} says it");
+        let want = format!("command line: {text}: set it by {flag} here");
         assert_eq!(error, want);
     }
 }
@@ -138,14 +141,14 @@ fn what_is_not_as_it_was_asked_for_is_told_once() {
     let (report, warnings) = told(&options);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("ss.bais (command line)"), "{warnings:?}");
-    assert!(warnings[1].contains("--threads is 16, and a run has 5 op"), "{warnings:?}");
+    assert!(warnings[1].contains("--threads is 16, but a run has only 5 op"), "{warnings:?}");
     assert_eq!(report.threads, 5);
     let title = report.title();
     assert!(title.contains("4 runs of 5 inserts of 100 bytes, 5 clients, "), "{title}");
     assert!(report.runs.iter().all(|run| run.ops == 5));
 }
 
-/// A file that serves the original YCSB says when operations come; here the loads do.
+/// A file for the original YCSB sets the arrivals; here the loads do.
 #[test]
 fn a_files_own_arrivals_give_way() {
     let dir = tempfile::tempdir().unwrap();
@@ -160,7 +163,7 @@ fn a_files_own_arrivals_give_way() {
     assert_eq!(run_of(of_a_run).to_json(), run_of("").to_json());
 }
 
-/// The modulation was cut to a whole number: at a load of 1 there was no day at all.
+/// The modulation used to be truncated to a whole number, so a load of 1 had no cycle at all.
 #[test]
 fn a_day_leaves_its_mean_by_nine_tenths_at_any_load() {
     let options = small();
@@ -239,8 +242,8 @@ fn made_up_report(runs: Vec<ArrivalRun>) -> ArrivalBenchReport {
     }
 }
 
-/// A drive that filled was drawn as any other: as fast as it had been while it was empty. One that did nothing was
-/// the fastest of all.
+/// A drive that filled up used to be drawn like any other, as fast as while it was empty. One that
+/// did nothing was the fastest of all.
 #[test]
 fn what_ended_early_is_marked_in_the_picture() {
     let whole = made_up("smrdb", 250_000);
@@ -249,7 +252,7 @@ fn what_ended_early_is_marked_in_the_picture() {
     let undone = ArrivalRun { failure, response: Default::default(), ..made_up("imr-m", 0) };
     let svg = made_up_report(vec![whole.clone(), filled, undone]).to_svg();
     assert!(svg.contains(">x 1234<") && svg.contains(">x 0<"), "{svg}");
-    assert!(svg.contains("x ended early after so many operations"), "{svg}");
+    assert!(svg.contains("x ended early (operations done)"), "{svg}");
     assert_eq!(svg.matches("<circle").count(), 2 * 2, "no bar for what did nothing");
     assert!(!svg.contains(">0.01<"), "nor a place on the axis: {svg}");
     let refused = ArrivalRun { first_error: Some("not today".to_owned()), ..whole };
@@ -266,7 +269,7 @@ fn arrivals_that_nobody_counted_are_told() {
     assert!(made_up_report(vec![run]).to_svg().contains(">+10 or more<"));
 }
 
-/// With one model the picture was narrower than its title and its key.
+/// With one model, the picture used to be narrower than its title and its key.
 #[test]
 fn the_words_lie_within_the_picture() {
     let filled = ArrivalRun { failure: Some("no space".into()), ..made_up("gear", 1234) };
@@ -281,7 +284,8 @@ fn the_words_lie_within_the_picture() {
     }
 }
 
-/// A layout that could not hold the records of a `-P` file took the results of all others with it.
+/// A layout that could not hold the records of a `-P` file used to discard the results of all
+/// others.
 #[test]
 fn a_layout_without_room_is_one_row() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a user of the disk gets, beside the best that the head could do: docs/results/disk_user.md.
+//! Loads and reads compared with the best that the head could do: docs/results/disk_user.md.
 //!
 //! ```text
 //! cargo run --release -p imbrex-bench --bin disk_user -- --scale 1
@@ -9,7 +9,7 @@ use imbrex_bench::BenchError;
 use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
 use std::process::ExitCode;
 
-/// Loads and reads in operations per disk-second, beside the best that the head could do.
+/// Loads and reads in operations per disk-second, compared with the best that the head could do.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(flatten)]

@@ -1,12 +1,12 @@
-//! Builds other people's stores and ours, and runs them all on one workload: `rivals/README.md`.
+//! Builds other stores and ours, and runs all of them on one workload: `rivals/README.md`.
 //!
 //! ```text
 //! cargo run --release -p imbrex-bench --features rivals --bin rivals -- --profile std --rounds 3
 //! ```
 //!
-//! The stores live in a workspace of their own (`rivals/`): C++ and Go programs, and Rust crates
-//! that nobody who builds Imbrex should have to build. This program only starts the suite there,
-//! hands it the arguments, and prints the summary of what it measured.
+//! The stores are in a separate workspace (`rivals/`): C++ and Go programs, and Rust crates that a
+//! build of Imbrex should not need. This program starts the suite there with its arguments, and
+//! prints the summary of the measurements.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

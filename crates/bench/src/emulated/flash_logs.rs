@@ -1,4 +1,4 @@
-//! A drive beside which a flash device takes what is written in short pieces: logs and the catalog.
+//! A drive with a flash device that takes all short writes: logs and the catalog.
 //!
 //! ```text
 //!   write of up to 64 KB   -> flash         no time         a log's frames, records of the catalog
@@ -6,9 +6,9 @@
 //!   read                   -> whichever holds the block
 //! ```
 //!
-//! Papers keep write-ahead log and manifest on an SSD; the file layer knows one drive. What it writes
-//! of tables goes in pieces of a megabyte, so the length of a write tells them apart; of one table in
-//! sixteen the end is short enough to be taken for a log's.
+//! Papers keep the write-ahead log and the manifest on an SSD, but the file layer knows one drive.
+//! It writes tables in pieces of a megabyte, so the length of a write distinguishes the two. For
+//! one table in sixteen, the end is short enough to be taken for a log.
 
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Lba,
@@ -17,20 +17,20 @@ use imbrex_disk::{
 use imbrex_disk_sim::{BuildError, SimDisk};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A frame of the log.
+/// The longest write that goes to flash: a frame of the log.
 const SHORT_LEN_BYTES: usize = 64 << 10;
 
-/// See the module. Its counters are the drive's.
+/// See the module. The counters are those of the drive.
 #[derive(Debug)]
 pub(super) struct FlashLogs {
     disk: Arc<dyn Disk>,
     flash: SimDisk,
-    /// Of each block whether flash has it.
+    /// Per block: whether flash has it.
     is_on_flash: Mutex<Vec<bool>>,
 }
 
 impl FlashLogs {
-    /// Beside `disk`.
+    /// A flash device for `disk`.
     pub(super) fn new(disk: Arc<dyn Disk>) -> Result<FlashLogs, BuildError> {
         let len = disk.geometry().len();
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
@@ -51,8 +51,8 @@ impl FlashLogs {
         }
     }
 
-    /// How many blocks from `at` on, of `count`, lie where the first one does; and whether that is
-    /// flash.
+    /// How many of `count` blocks from `at` are on the same device as the first one, and whether
+    /// that is flash.
     fn stretch(&self, at: Lba, count: usize) -> (usize, bool) {
         let map = self.map();
         let mut blocks = map.iter().skip(at.get() as usize).take(count);

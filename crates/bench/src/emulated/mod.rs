@@ -1,4 +1,4 @@
-//! The drive of a run: emulated in memory, under any rule, whole or restricted to its first part.
+//! The emulated drive of a run: in memory, under any rule, whole or restricted to its first part.
 
 mod flash_logs;
 mod phases;
@@ -20,10 +20,10 @@ use std::sync::Arc;
 /// Conventional zones at the start of a zoned drive: one for each copy of the catalog.
 const CONVENTIONAL_ZONE_COUNT: u32 = 2;
 
-/// Open zones of a host-managed drive: what the real ones recommend.
+/// Open zones of a host-managed drive, as real ones recommend.
 const OPEN_ZONE_LIMIT: u32 = 128;
 
-/// A track of a shingled drive: about what a track of the modelled disk holds.
+/// The length of a track of a shingled drive, about that of the modelled disk.
 const TRACK_LEN_BYTES: u64 = 1 << 20;
 
 /// An empty drive in memory.
@@ -53,7 +53,7 @@ pub fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, Bench
     Ok(drive)
 }
 
-/// The empty drive beside one, in memory; none for none.
+/// The second drive of `spec`, empty and in memory; `None` if it has none.
 pub fn beside(spec: &DriveSpec, runtime: &Runtime) -> Result<Option<Arc<dyn Disk>>, BenchError> {
     let Some(BesideSpec { profile, len_bytes }) = spec.beside else { return Ok(None) };
     drive(&DriveSpec::whole(profile, DriveRule::Conventional, len_bytes), runtime).map(Some)
@@ -91,7 +91,7 @@ fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::Ge
     Geometry::new(GeometrySpec { len, rule })
 }
 
-/// The first part of a drive: what lies behind it is never used, but the arm knows it is there.
+/// The first part of a drive. The rest is never used, but the arm's stroke includes it.
 #[derive(Debug)]
 struct FirstPart {
     disk: Arc<dyn Disk>,

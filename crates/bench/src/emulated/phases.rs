@@ -1,12 +1,12 @@
-//! A conventional drive whose addresses run over its tracks in three phases.
+//! A conventional drive whose addresses cover its tracks in three phases.
 //!
 //! ```text
 //!   addresses   0  1  2  3 | 4  5 | 6  7      tracks of a length that the drive knows nothing of
 //!   tracks      0  2  4  6 | 1  5 | 3  7      every other one, every other of the rest, the rest
 //! ```
 //!
-//! Whoever fills it from its first address on does what a scheme of three phases does on interlaced
-//! tracks, and nothing overlaps: it pays for the skipped tracks and for no rewrite.
+//! A writer that fills it from its first address does what a three-phase scheme does on interlaced
+//! tracks, but without overlap: it pays for skipped tracks and for no rewrites.
 //!
 //! Source: the drive *CMR* of KVIMR, section 2.3.
 
@@ -23,17 +23,17 @@ pub(super) struct PhasedTracks {
     track_count: u64,
 }
 
-/// A part of a request that lies in one track: where, and how long.
+/// The part of a request within one track: its position and length.
 type Piece = (Lba, Blocks);
 
 impl PhasedTracks {
-    /// Over `disk`, in tracks of `track_len`; what is left behind the last whole track stays there.
+    /// A view of `disk` in tracks of `track_len`. Blocks after the last whole track stay in place.
     pub(super) fn new(disk: Arc<dyn Disk>, track_len: Blocks) -> PhasedTracks {
         let track_count = disk.geometry().len().get() / track_len.get().max(1);
         PhasedTracks { disk, track_len, track_count }
     }
 
-    /// The track that the addresses of number `index` lie in.
+    /// The track of the address range number `index`.
     fn track(&self, index: u64) -> u64 {
         let bottom_count = self.track_count.div_ceil(2);
         let first_top_count = (self.track_count - bottom_count).div_ceil(2);
@@ -45,7 +45,7 @@ impl PhasedTracks {
         }
     }
 
-    /// The parts of a request, in its order.
+    /// The parts of a request, in order.
     fn pieces(&self, range: BlockRange) -> Vec<Piece> {
         let track_len = self.track_len.get();
         let mut pieces = Vec::new();
@@ -117,7 +117,7 @@ mod tests {
     use imbrex_disk_sim::SimDisk;
 
     fn phases(track_count: u64, track_len: u64) -> PhasedTracks {
-        // A block is left over behind the last track.
+        // One block remains after the last track.
         let len = Blocks::new(track_count * track_len + 1);
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere }).unwrap();
         PhasedTracks::new(

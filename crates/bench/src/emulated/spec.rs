@@ -1,35 +1,36 @@
-//! Which drive: whose mechanics, under which rule, how long; plain data that can be compared.
+//! The specification of an emulated drive: mechanics, rule and length. Plain data that can be
+//! compared.
 
 use serde::Serialize;
 
 /// The drive of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct DriveSpec {
-    /// Whose mechanics.
+    /// The profile that provides the mechanics.
     pub profile: &'static str,
-    /// Under which rule.
+    /// The rule.
     pub rule: DriveRule,
-    /// How long it is: with less on it than the real drive the arm still sweeps all of it.
+    /// The length. With less data than on the real drive, the arm still sweeps all of it.
     pub len_bytes: u64,
-    /// How much of it, from its start, may be used; all of it where this is no less.
+    /// How much of it may be used, from its start; all of it if this is no less than `len_bytes`.
     pub part_bytes: u64,
-    /// Whether logs and the catalog lie on a flash device beside it, which takes no time.
+    /// Whether logs and the catalog are on a flash device, which takes no time.
     pub logs_on_flash: bool,
-    /// The drive beside it, for a layout that has one.
+    /// The second drive, for a layout that has one.
     pub beside: Option<BesideSpec>,
 }
 
-/// A drive beside another.
+/// A second drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct BesideSpec {
-    /// Whose mechanics.
+    /// The profile that provides the mechanics.
     pub profile: &'static str,
-    /// How long it is.
+    /// The length.
     pub len_bytes: u64,
 }
 
 impl DriveSpec {
-    /// A drive that is used from end to end.
+    /// A drive that is used completely.
     pub fn whole(profile: &'static str, rule: DriveRule, len_bytes: u64) -> DriveSpec {
         DriveSpec {
             profile,
@@ -41,7 +42,7 @@ impl DriveSpec {
         }
     }
 
-    /// The same drive with another one beside it.
+    /// The same drive with a second one.
     pub fn beside(self, profile: &'static str, len_bytes: u64) -> DriveSpec {
         DriveSpec { beside: Some(BesideSpec { profile, len_bytes }), ..self }
     }
@@ -56,7 +57,7 @@ impl DriveSpec {
         DriveSpec { logs_on_flash: true, ..self }
     }
 
-    /// What tells it from another drive for the same layout, in words; none for none.
+    /// How it differs from another drive for the same layout, in words; empty if it does not.
     pub fn words(&self) -> Vec<String> {
         let rule = match self.rule {
             DriveRule::Phased { .. } => Some("in three phases".to_owned()),
@@ -71,14 +72,14 @@ impl DriveSpec {
     }
 }
 
-/// The rule of a drive, whatever the real drive's is.
+/// The rule of a drive, independent of the real drive's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriveRule {
     /// Written anywhere.
     Conventional,
-    /// Written anywhere, and its addresses run over tracks of this length in three phases: every
-    /// other track, every other of the rest, the rest.
+    /// Written anywhere. Its addresses cover tracks of this length in three phases: every other
+    /// track, every other of the rest, the rest.
     Phased {
         /// The length of a track.
         track_len_bytes: u64,
@@ -90,10 +91,10 @@ pub enum DriveRule {
     },
     /// Raw shingled tracks.
     Shingled {
-        /// How far a write destroys what follows it.
+        /// The length that a write destroys after itself.
         isolation_len_bytes: u64,
     },
-    /// Raw interlaced tracks, bottom and top ones of this length.
+    /// Raw interlaced tracks; bottom and top tracks have this length.
     Interlaced {
         /// The length of a track.
         track_len_bytes: u64,

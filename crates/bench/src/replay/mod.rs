@@ -1,4 +1,4 @@
-//! A block trace, played to the block driver over an emulated zoned drive, in virtual time.
+//! Replays a block trace on the block driver over an emulated zoned drive, in virtual time.
 //!
 //! ```text
 //!   trace --> survey: which blocks, which are read before they are written
@@ -9,16 +9,17 @@
 //!                                         the disk works?    it waits, and its latency counts
 //! ```
 //!
-//! Open loop, unless asked otherwise: requests come when the trace says, however slow the drive is. They are
-//! served one after another. Time moves only when the modelled disk works.
+//! By default an open loop: requests arrive at the trace's times, independent of the drive's speed.
+//! They are served one after another. Only the modelled disk's work moves time.
 //!
-//! Offsets and sizes that are not whole blocks of 4096 bytes are widened to blocks; a write then reads
-//! its edges first. Where most requests begin at the same odd offset within a block (a partition that
-//! begins at sector 63), all are moved to whole blocks before that, and the report says by how much.
+//! Offsets and sizes that are not whole blocks of 4096 bytes are widened to blocks; a write then
+//! first reads the blocks at its edges. If most requests start at the same odd offset within a
+//! block (as on a partition that starts at sector 63), all requests are shifted to block boundaries
+//! first. The report has the shift.
 //!
 //! Invariants
 //!   R1  Same trace, same options: the same report.
-//!   R2  Each block that is read is the one asked for, by a mark that was written in it.
+//!   R2  Each block that is read is the requested one, verified by a mark in its data.
 //!
 //! Source: section III of "On the Design of SMR HDD Block Device Driver".
 //! Not here: the formats of traces (`trace`).
@@ -35,11 +36,12 @@ pub use survey::Survey;
 use crate::error::BenchError;
 use imbrex_workload::trace::TraceSource;
 
-/// Replays a trace. `watch` hears how many requests are done and of how many, now and then, and says
-/// whether to go on: the report of a replay that was stopped tells what was measured by then.
+/// Replays a trace. Calls `watch` from time to time with the number of requests done and the total,
+/// and continues while it returns true. The report of a stopped replay covers the work up to that
+/// moment.
 ///
 /// # Errors
-/// [`BenchError`]: a trace that cannot be read, options that contradict it, a failing driver;
+/// [`BenchError`]: the trace cannot be read, the options contradict it, or the driver fails;
 /// [`BenchError::Stopped`] before the first request.
 pub fn replay(
     options: &ReplayOptions,
@@ -58,7 +60,7 @@ pub fn replay(
     play::play(options.trace.open()?, survey, &plan, options, watch)
 }
 
-/// Reads a trace through, and says what it is.
+/// Reads a whole trace and describes it.
 ///
 /// # Errors
 /// [`BenchError::Trace`]; [`BenchError::Options`]: it has no requests.

@@ -1,42 +1,44 @@
-//! What to replay, and on what.
+//! What to replay, and on which drive.
 
 use imbrex_translate::{CleaningOrder, EvictionOrder};
 use imbrex_workload::trace::TraceSource;
 
-/// What to replay, and on what.
+/// What to replay, and on which drive.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
     /// The trace.
     pub trace: TraceSource,
-    /// How much the write buffer may hold; 0 for none.
+    /// The capacity of the write buffer; 0 for none.
     pub buffer_bytes: u64,
-    /// What leaves it first.
+    /// The order of eviction.
     pub eviction: EvictionOrder,
-    /// Which zones are cleaned.
+    /// The choice of zones to clean.
     pub cleaning: CleaningOrder,
-    /// A zone of the drive.
+    /// The length of a zone.
     pub zone_len_bytes: u64,
-    /// Whose mechanics.
+    /// The profile that provides the mechanics.
     pub profile: &'static str,
-    /// How long the drive is; `None`: as the trace's addresses need at `fill_percent`.
+    /// The length of the drive; `None` for the length that the trace needs at `fill_percent`.
     pub drive_len_bytes: Option<u64>,
-    /// How much of the data zones the host's addresses may fill; the rest is for cleaning.
+    /// The share of the data zones that host addresses may fill; the rest is for cleaning.
     pub fill_percent: u64,
-    /// Whether addresses that the trace never touches are left out.
+    /// Whether untouched addresses of the trace are left out.
     pub squeezes: bool,
-    /// The trace's times, in percent: 50 plays twice as fast.
+    /// The scale of the trace's times, in percent: 50 plays twice as fast.
     pub time_percent: u64,
-    /// Whether a request comes when the one before is done, and not at its own time: then nothing waits.
+    /// Whether a request arrives when the one before completes, instead of at its own time. Then no
+    /// request waits.
     pub is_closed_loop: bool,
     /// Whether each write must be durable before it returns.
     pub writes_through: bool,
-    /// No more requests than this.
+    /// The maximum number of requests.
     pub request_count_max: u64,
 }
 
 impl ReplayOptions {
-    /// The paper's: 512 MiB by the largest region, two of twenty zones of 256 MiB, all of the trace at
-    /// its own times, on a drive of which it fills four fifths.
+    /// The paper's options: a buffer of 512 MiB that evicts the largest region, two of twenty zones
+    /// of 256 MiB per cleaning, and the whole trace at its own times on a drive that it fills to
+    /// four fifths.
     pub fn new(trace: TraceSource) -> ReplayOptions {
         ReplayOptions {
             trace,

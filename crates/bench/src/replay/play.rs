@@ -17,13 +17,13 @@ use imbrex_workload::trace::{TraceOp, TraceReader, TraceRequest};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// How often somebody is asked whether to go on.
+/// The interval at which `watch` is called.
 const REQUESTS_PER_TICK: u64 = 256;
-/// Entries of the tables compared with.
+/// Entry lengths of the mapping tables for comparison.
 const ENTRY_SECTORS: [u64; 3] = [1, 10, 100];
-/// What is written before the clock starts, piece by piece.
+/// The unit of writes before the clock starts.
 const PREFILL_LEN: u64 = 1024;
-/// Zones of the largest drive that is made: of 256 MiB each they are 256 TiB.
+/// The largest number of zones: with 256 MiB each, 256 TiB.
 const DRIVE_ZONE_COUNT_MAX: u64 = 1 << 20;
 
 pub(super) fn play(
@@ -76,7 +76,7 @@ pub(super) fn play(
     Ok(player.report(is_complete, survey, &sizes, before))
 }
 
-/// How long the device and the drive are.
+/// The lengths of the device and the drive.
 struct Sizes {
     journal_zone_count: u64,
     drive_bytes: u64,
@@ -92,7 +92,7 @@ impl Sizes {
         let spare = 100 - options.fill_percent;
         let by_share = (used * 100).div_ceil(options.fill_percent) + 1;
         let data = by_share.max(used + SPARE_ZONE_COUNT_MIN).max(POOL_ZONE_COUNT_MIN);
-        // The driver rounds its share down, so one zone more is always enough.
+        // The driver rounds its share down, so one further zone is always enough.
         let data = if data * spare / 100 + used > data { data + 1 } else { data };
         let driver = DriverOptions {
             journal_zone_count: u32::try_from(journal_zone_count).unwrap_or(u32::MAX),
@@ -100,7 +100,7 @@ impl Sizes {
             spare_percent: spare,
             ..DriverOptions::default()
         };
-        // With little to spare and a long map the driver keeps more.
+        // With few spare zones and a long map, the driver keeps more.
         let is_enough = |&data: &u64| {
             let (zone_len, drive_len) =
                 (Blocks::new(zone_len), (data + journal_zone_count) * zone_len);
@@ -125,7 +125,7 @@ impl Sizes {
     }
 }
 
-/// A device on a new drive, with what the trace expects to find.
+/// A device on a new drive, with the data that the trace expects.
 fn make(
     runtime: &Runtime,
     sizes: &Sizes,
@@ -181,7 +181,7 @@ fn disk_error(what: &str) -> impl FnOnce(DiskError) -> BenchError + '_ {
     move |source| BenchError::Disk { what: format!("{what} the block device"), source }
 }
 
-/// Blocks that say which they are.
+/// Blocks that contain their own number.
 fn mark(buf: &mut Vec<u8>, range: BlockRange) {
     buf.resize(range.len.bytes() as usize, 0);
     for (block, lba) in buf.chunks_exact_mut(BLOCK_LEN_BYTES).zip(range.start.get()..) {
@@ -189,7 +189,7 @@ fn mark(buf: &mut Vec<u8>, range: BlockRange) {
     }
 }
 
-/// Says so if a block is another than asked for; a blank one is right where `may_be_blank`.
+/// Fails if a block is not the requested one; a blank block is valid if `may_be_blank`.
 fn check(buf: &[u8], start: Lba, may_be_blank: bool) -> Result<(), BenchError> {
     for (block, at) in buf.chunks_exact(BLOCK_LEN_BYTES).zip(start.get()..) {
         let mut mark = [0; 8];
@@ -227,7 +227,7 @@ struct Player<'a> {
     options: &'a ReplayOptions,
     buf: Vec<u8>,
     tables: Vec<(TableMapping, TableFigures)>,
-    /// What was evicted last: what follows it may go on where it ends.
+    /// The end of the last evicted run, which the next run may continue.
     last_evicted: Option<BlockRange>,
     read_latencies: Latencies,
     write_latencies: Latencies,
@@ -244,7 +244,7 @@ impl Player<'_> {
 
     fn request(&mut self, request: TraceRequest) -> Result<(), BenchError> {
         let after_ns = u128::from(request.at_ns) * u128::from(self.options.time_percent) / 100;
-        // As late as can be, but so that what follows still has a time.
+        // As late as possible, while the next time still fits.
         let after_ns = u64::try_from(after_ns).unwrap_or(u64::MAX).min(u64::MAX / 2);
         let arrival_ns = if self.options.is_closed_loop {
             self.now_ns()
@@ -288,7 +288,7 @@ impl Player<'_> {
         check(&self.buf, range.start, may_be_blank)
     }
 
-    /// Reads the blocks of which a write has only a part.
+    /// Reads the blocks that a write covers only in part.
     fn read_edges(&mut self, request: TraceRequest, range: BlockRange) -> Result<(), BenchError> {
         let block = BLOCK_LEN_BYTES as u64;
         let first = request.offset_bytes + self.shift_bytes;
@@ -304,7 +304,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Asks the tables what they would have written for what was evicted.
+    /// Counts what the mapping tables would have written for the evicted run.
     fn count_evictions(&mut self) {
         let mut last = self.last_evicted;
         for piece in self.driver.take_evictions() {

@@ -1,21 +1,21 @@
-//! What a replay measured.
+//! The results of a replay.
 
 use super::survey::Survey;
 use crate::latency::LatencySummary;
 use serde::Serialize;
 
-/// What a replay came to.
+/// The results of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplayReport {
-    /// Whether it went to the end of the trace.
+    /// Whether it reached the end of the trace.
     pub is_complete: bool,
-    /// What the whole trace is.
+    /// The whole trace.
     pub survey: Survey,
-    /// Blocks that the host may address.
+    /// Bytes that the host may address.
     pub device_bytes: u64,
-    /// The drive below.
+    /// The length of the drive below.
     pub drive_bytes: u64,
-    /// Written before the clock started: what the trace reads before it writes it.
+    /// Bytes written before the clock started, for reads that precede their first write.
     pub prefilled_bytes: u64,
     /// Reads done.
     pub reads: u64,
@@ -23,13 +23,13 @@ pub struct ReplayReport {
     pub writes: u64,
     /// Blocks at the edges of writes that were read first.
     pub edge_blocks: u64,
-    /// From the first request's arrival to the last one's end.
+    /// From the arrival of the first request to the end of the last.
     pub elapsed_ns: u64,
-    /// Of reads, from their arrival.
+    /// Latency of reads, from their arrival.
     pub read_latency: LatencySummary,
-    /// Of writes, from their arrival.
+    /// Latency of writes, from their arrival.
     pub write_latency: LatencySummary,
-    /// The longest that a write took once the disk was free for it.
+    /// The longest write, from the moment when the disk was free for it.
     pub write_stall_ns_max: u64,
     /// Bytes written to the drive, by reason.
     pub written: BytesWritten,
@@ -37,22 +37,22 @@ pub struct ReplayReport {
     pub mapping_nodes: u64,
     /// Memory of the mapping at the end.
     pub mapping_bytes: u64,
-    /// Cleanings begun in time, by the order asked for.
+    /// Timely cleanings, in the requested order.
     pub timely_cleanings: u64,
-    /// Cleanings begun because hardly a zone was free: by garbage alone.
+    /// Urgent cleanings, started when hardly any zone was free; they choose by garbage alone.
     pub urgent_cleanings: u64,
-    /// Mapping nodes that a timely cleaning merged, in the mean (table II).
+    /// Mapping nodes that a timely cleaning merged, on average (table II).
     pub merged_nodes_mean: f64,
-    /// Garbage in the zones that timely cleanings chose, in percent (table III).
+    /// Garbage in the zones of timely cleanings, in percent (table III).
     pub garbage_percent: f64,
-    /// What tables instead of the tree would have written (figures 7 and 8).
+    /// The writes of mapping tables instead of the tree (figures 7 and 8).
     pub tables: Vec<TableFigures>,
 }
 
 impl ReplayReport {
-    /// By how much later than the last request came it was done, in percent of the trace's time. A drive that
-    /// keeps up is late by a request; one that does not has a queue that grows until the trace ends, and a
-    /// latency is how far it has grown.
+    /// The delay of the last request: from its arrival to its end, in percent of the trace's
+    /// duration. For a drive that keeps up this is about one request. Otherwise the queue grows
+    /// until the trace ends, and a latency is the length of that queue.
     pub fn late_percent(&self) -> f64 {
         let late_ns = self.elapsed_ns.saturating_sub(self.survey.duration_ns);
         100.0 * late_ns as f64 / self.survey.duration_ns.max(1) as f64
@@ -66,18 +66,18 @@ pub struct BytesWritten {
     pub host_bytes: u64,
     /// To the journal.
     pub journal_bytes: u64,
-    /// From the write buffer, or past it, to data zones.
+    /// From the write buffer, or bypassing it, to data zones.
     pub evicted_bytes: u64,
     /// By cleaning.
     pub moved_bytes: u64,
     /// Checkpoints.
     pub checkpoint_bytes: u64,
-    /// Summaries of data zones, with their checksums.
+    /// Summaries of data zones, including their checksums.
     pub summary_bytes: u64,
 }
 
 impl BytesWritten {
-    /// Bytes written for each byte of the host's.
+    /// Bytes written per byte from the host.
     pub fn amplification(&self) -> f64 {
         let all = self.journal_bytes
             + self.evicted_bytes
@@ -88,21 +88,21 @@ impl BytesWritten {
     }
 }
 
-/// What a table of so many sectors an entry would have written for what was evicted.
+/// The writes of a mapping table with entries of this length, for the evicted runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TableFigures {
-    /// Sectors of 512 bytes an entry.
+    /// Sectors of 512 bytes per entry.
     pub entry_sectors: u64,
     /// Sectors evicted.
     pub evicted_sectors: u64,
-    /// Sectors of whole entries written for them.
+    /// Sectors of whole entries that were written for them.
     pub written_sectors: u64,
     /// The table's memory.
     pub memory_bytes: u64,
 }
 
 impl TableFigures {
-    /// Sectors written for each that was evicted.
+    /// Sectors written per evicted sector.
     pub fn amplification(&self) -> f64 {
         if self.evicted_sectors == 0 {
             return 0.0;

@@ -1,4 +1,4 @@
-//! What a trace touches, found by reading it through once.
+//! The blocks that a trace touches, found by reading it once.
 
 use super::options::ReplayOptions;
 use crate::error::BenchError;
@@ -8,7 +8,7 @@ use imbrex_translate::model::Regions;
 use imbrex_workload::trace::{TraceError, TraceOp, TraceReader, TraceRequest, TraceSource};
 use serde::Serialize;
 
-/// What a trace is.
+/// A description of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Survey {
     /// Requests.
@@ -17,31 +17,32 @@ pub struct Survey {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// When the last one came.
+    /// The arrival of the last request.
     pub duration_ns: u64,
-    /// Different blocks, in bytes.
+    /// Distinct blocks, in bytes.
     pub footprint_bytes: u64,
-    /// By how much all offsets were moved up, so that most requests begin at a block.
+    /// The shift of all offsets, so that most requests start at a block.
     pub shift_bytes: u64,
     /// Lines or records that were neither reads nor writes.
     pub skipped: u64,
-    /// Requests that the file has behind later ones.
+    /// Requests that are out of order in the file.
     pub late: u64,
 }
 
-/// Where the trace's blocks lie on the device.
+/// The place of the trace's blocks on the device.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// `(first block of the trace, first block of the device)`, ascending; empty: as they are.
+    /// `(first block of the trace, first block of the device)`, ascending; empty if blocks keep
+    /// their place.
     moves: Vec<(u64, u64)>,
-    /// Blocks that the device must have.
+    /// The number of blocks that the device needs.
     pub(super) len: u64,
-    /// What is read before it is written, on the device.
+    /// The blocks that are read before they are written, on the device.
     pub(super) prefill: Vec<BlockRange>,
 }
 
 impl Plan {
-    /// Where a block of the trace lies.
+    /// The place of a block of the trace.
     pub(super) fn place(&self, block: u64) -> u64 {
         let behind = self.moves.partition_point(|&(from, _)| from <= block);
         match behind.checked_sub(1).map(|index| self.moves[index]) {
@@ -51,12 +52,12 @@ impl Plan {
     }
 }
 
-/// How many requests tell how the trace lies to blocks.
+/// The number of requests used to find the alignment of the trace.
 const SHIFT_REQUEST_COUNT: usize = 20_000;
 const SECTOR_LEN_BYTES: u64 = 512;
 const SECTORS_PER_BLOCK: usize = BLOCK_LEN_BYTES / SECTOR_LEN_BYTES as usize;
 
-/// By how much to move all offsets up: where more than half begin at one odd sector of a block.
+/// The shift of all offsets, if more than half of the requests start at one odd sector of a block.
 pub(super) fn shift(trace: TraceReader) -> Result<u64, TraceError> {
     let (mut count, mut at_sector) = (0_u64, [0_u64; SECTORS_PER_BLOCK]);
     for request in trace.take(SHIFT_REQUEST_COUNT) {
@@ -79,7 +80,7 @@ pub(super) fn blocks(request: TraceRequest, shift_bytes: u64) -> BlockRange {
     BlockRange::new(Lba::new(start), Blocks::new(end - start))
 }
 
-/// How often somebody is asked whether to go on.
+/// The interval at which `watch` is called.
 const REQUESTS_PER_TICK: u64 = 4096;
 
 pub(super) fn survey(
@@ -134,7 +135,7 @@ pub(super) fn survey(
     for region in touched.iter() {
         if options.squeezes {
             plan.moves.push((region.start.get(), plan.len));
-            // One block more, so that what was not contiguous does not become so.
+            // One further block keeps separate ranges separate.
             plan.len += region.len.get() + 1;
         } else {
             plan.len = region.end().get();

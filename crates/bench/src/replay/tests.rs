@@ -1,4 +1,4 @@
-//! Small traces: the same twice, what is read first, edges, a stop, options that cannot be.
+//! Small traces: repeatability, reads before writes, edges, stops, invalid options.
 
 use super::*;
 use imbrex_clockwork::Prng;
@@ -54,7 +54,7 @@ fn edges_are_read_and_what_is_read_first_was_there() {
     assert_eq!((report.prefilled_bytes, report.edge_blocks), (4096, 3));
     assert_eq!((report.reads, report.writes, report.survey.footprint_bytes), (1, 3, 12288));
     assert!(report.read_latency.max_ns > 0);
-    // A partition that begins at sector 63.
+    // A partition that starts at sector 63.
     let report = replay(&options(&dir, "0,w,32256,4096\n1,w,36352,8192\n"), &mut |_, _| true);
     let report = report.unwrap();
     assert_eq!((report.survey.shift_bytes, report.edge_blocks), (512, 0));

@@ -1,21 +1,21 @@
-//! From values to pixels, and where the ticks go.
+//! Maps values to pixels and places the ticks.
 
 use libm::log10;
 
-/// How one axis maps values to pixels.
+/// The mapping of one axis from values to pixels.
 #[derive(Clone, Debug)]
 pub struct Scale {
     min: f64,
     max: f64,
     is_log: bool,
-    /// Pixels of `min` and of `max`.
+    /// The pixels of `min` and `max`.
     from: f64,
     to: f64,
     ticks: Vec<f64>,
 }
 
 impl Scale {
-    /// A scale for `values` with round ends; a linear one starts at zero if nothing is negative.
+    /// A scale for `values` with round ends. A linear scale starts at zero if no value is negative.
     pub fn new(values: impl Iterator<Item = f64>, is_log: bool, from: f64, to: f64) -> Scale {
         let usable = values.filter(|v| v.is_finite() && (!is_log || *v > 0.0));
         let (low, high) = usable
@@ -54,12 +54,12 @@ impl Scale {
         Scale { min, max, is_log: true, from, to, ticks }
     }
 
-    /// Where the ticks are.
+    /// The positions of the ticks.
     pub fn ticks(&self) -> &[f64] {
         &self.ticks
     }
 
-    /// The pixel of `value`, kept within the axis.
+    /// The pixel of `value`, clamped to the axis.
     pub fn at(&self, value: f64) -> f64 {
         let share = if self.is_log {
             let value = value.max(self.min);
@@ -83,7 +83,7 @@ fn round_step(step: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * unit).find(|s| *s >= step).unwrap_or(unit)
 }
 
-/// A number as short as it can be said to three or four digits; a dash for none.
+/// A number in its shortest form with three to four digits; a dash for NaN.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     let text = if value.is_nan() {

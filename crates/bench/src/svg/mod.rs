@@ -1,4 +1,4 @@
-//! What every picture in SVG needs: scales with round ticks, colours, texts, coordinates as short as they can be.
+//! Building blocks of SVG pictures: scales with round ticks, colours, texts, compact coordinates.
 //!
 //! Users: the picture of `arrival_bench`, and the charts of the crate `imbrex-repro`.
 

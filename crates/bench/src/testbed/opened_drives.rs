@@ -1,4 +1,4 @@
-//! The drives of a stand: images of the user's, or emulated ones made for the run.
+//! The drives of a testbed: a user's images or devices, or emulated drives made for the run.
 
 use super::TestbedPlan;
 use crate::error::BenchError;
@@ -11,19 +11,19 @@ use imbrex_disk_sim::{OpenOptions, Profile, SimDisk};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the drives come from.
+/// The origin of the drives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Made for this run, in memory.
+    /// Created for this run, in memory.
     Memory,
-    /// Made for this run, in files that stay.
+    /// Created for this run, in files that remain.
     NewImages(Vec<PathBuf>),
-    /// Were there before.
+    /// They existed before.
     UsersImage,
 }
 
 impl Origin {
-    /// Removes what was made for this run. The drives are closed.
+    /// Removes the files created for this run. The drives must be closed.
     pub(super) fn remove(&self) -> Result<(), BenchError> {
         let Origin::NewImages(paths) = self else { return Ok(()) };
         let remove = |path: &PathBuf| {
@@ -33,7 +33,7 @@ impl Origin {
     }
 }
 
-/// A drive, the flash drive beside it where the layout has one, and where they come from.
+/// A drive, its flash drive if the layout has one, and their origin.
 pub(super) struct TestbedDrives {
     pub(super) name: String,
     pub(super) origin: Origin,
@@ -63,8 +63,8 @@ fn users(
     let options = plan.options;
     if options.image.is_some() || options.shape != DriveShape::default() {
         return Err(BenchError::Options(format!(
-            "{image} is a drive already: --image, and the flags that say how to make one (--rule, --capacity, \
-             --zone-len and so on), go with the name of a profile"
+            "{image} is an existing drive: --image, and the flags that shape a new drive (--rule, \
+             --capacity, --zone-len and so on), need the name of a profile instead"
         )));
     }
     let open = |path: &Path| {
@@ -74,7 +74,7 @@ fn users(
         match found.map_err(|source| failed(&path.display().to_string(), source))? {
             FoundDrive::Device(_) if plan.mode == Mode::Virtual => {
                 Err(BenchError::Options(format!(
-                    "{} is a real drive, which takes its own time: --mode threads counts that of this machine",
+                    "{} is a real drive, which has its own time: use --mode threads",
                     path.display()
                 )))
             }
@@ -116,7 +116,7 @@ fn made(
     };
     let made = make(profile, options.image.as_ref(), plan.seed).and_then(|disk| {
         let drives = Drives::from(Arc::new(disk) as Arc<dyn Disk>);
-        // Another id than the drive's.
+        // An id other than the drive's.
         let flash =
             flash.map(|flash| make(flash, options.flash.as_ref(), !plan.seed)).transpose()?;
         Ok(match flash {
@@ -128,7 +128,7 @@ fn made(
     match made {
         Ok(drives) => Ok(TestbedDrives { name, origin, geometry, drives }),
         Err(error) => {
-            // The first of two files is ours and holds nothing yet.
+            // The first of two files is ours and still empty.
             origin.remove()?;
             Err(error)
         }
@@ -140,21 +140,21 @@ fn check_flash(options: &TestbedOptions, layout: Layout) -> Result<(), BenchErro
     let refused = |text: String| Err(BenchError::Options(text));
     match (&options.flash, &options.image) {
         (Some(_), _) if !layout.takes_flash() => {
-            refused(format!("{layout} has no use for a flash drive; leave --flash out"))
+            refused(format!("{layout} has no use for a flash drive; omit --flash"))
         }
         (Some(_), None) => refused(
-            "--flash is for a drive in a file; one in memory has its flash drive in memory too"
+            "--flash is for a drive in a file; the flash drive of one in memory is in memory too"
                 .into(),
         ),
         (None, Some(_)) if layout.takes_flash() => refused(format!(
-            "{layout} takes a flash drive, which must stay with the drive in --image; --flash FILE says \
-             where to keep it"
+            "{layout} needs a flash drive, which must stay with the drive in --image; pass --flash \
+             FILE"
         )),
         _ => Ok(()),
     }
 }
 
-/// A drive in memory with its mechanics and a clock of its own, with nothing on it.
+/// An empty drive in memory with its mechanics and its own clock.
 pub(crate) fn bare_drive(
     options: &TestbedOptions,
 ) -> Result<(SimDisk, Arc<VirtualWorld>), BenchError> {

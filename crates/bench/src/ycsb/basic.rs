@@ -1,5 +1,5 @@
-//! No store at all: every operation succeeds at once. What a run on it takes is what the client itself costs, as with
-//! `site.ycsb.BasicDB` of the original.
+//! A store that does nothing: every operation succeeds at once, so a run on it measures the client
+//! itself, like the original's `site.ycsb.BasicDB`.
 
 use super::store::{RecordStore, StoreError};
 use imbrex_workload::ycsb::record::{Record, Wanted};

@@ -1,6 +1,6 @@
-//! One client of a run: it does one operation a step and measures it.
+//! One client of a run: it does one operation per step and measures it.
 //!
-//! As those of `imbrex bench` it is a value that can be stepped: on a thread of its own, or in turn
+//! Like the clients of `imbrex bench`, it is a value that is stepped, on its own thread or in turn
 //! with others by virtual time.
 
 use super::measure::{Done, Measured, Measurements, Status};
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Shared<'a> {
     pub(crate) workload: &'a CoreWorkload,
     pub(crate) timing: &'a Timing<'a>,
-    /// Told what a user should know at once.
+    /// Receives warnings for the user.
     pub(crate) warn: &'a (dyn Fn(&str) + Sync),
 }
 
-/// What a client does.
+/// The work of a client.
 pub(crate) enum Work {
     /// Inserts the next record.
     Load(Arc<InsertSequence>),
@@ -36,7 +36,7 @@ pub(crate) struct YcsbClient<'a> {
     store: Box<dyn RecordStore>,
     work: Work,
     fields: FieldMaker,
-    /// For what is no part of the workload.
+    /// Random numbers that are not part of the workload.
     prng: Prng,
     key: String,
     /// Operations to do.
@@ -71,13 +71,14 @@ impl<'a> YcsbClient<'a> {
         }
     }
 
-    /// Begins the run, now that all clients are there.
+    /// Starts the run, when all clients exist.
     pub(crate) fn begin(&mut self) {
         let timing = self.shared.timing;
         let mut began_ns = timing.began_ns();
         self.measured().begin(began_ns);
         if let Pace::Target { tick_ns } = timing.pace {
-            // As YCSB does it for rates up to one a millisecond: so that not all start together.
+            // As in YCSB for rates up to one per millisecond, so that clients do not start
+            // together.
             if tick_ns >= 1_000_000 {
                 began_ns += self.prng.below(tick_ns);
             }
@@ -85,15 +86,15 @@ impl<'a> YcsbClient<'a> {
         self.beat = ClientSchedule::new(began_ns);
     }
 
-    /// When it starts its next operation if it is free from `free_ns` on.
+    /// The start of its next operation, if it is free from `free_ns`.
     pub(crate) fn starts_ns(&self, free_ns: u64) -> u64 {
         self.shared.timing.starts_ns(&self.beat, free_ns)
     }
 
-    /// Does one operation, when it is time. False: nothing is left to do.
+    /// Does one operation at its time. Returns false if nothing is left to do.
     ///
     /// # Errors
-    /// The store is lost; what failed for one record alone is counted.
+    /// The store is lost. A failure of a single record is only counted.
     pub(crate) fn step(&mut self) -> Result<bool, StoreError> {
         let timing = self.shared.timing;
         if self.ops_left == 0 {
@@ -125,7 +126,7 @@ impl<'a> YcsbClient<'a> {
         Ok(self.ops_left > 0)
     }
 
-    /// Ends the client; what it keeps of its time, and what went through its store.
+    /// Ends the client and returns its schedule and the traffic of its store.
     pub(crate) fn finish(self) -> (ClientSchedule, Traffic) {
         let traffic = self.store.traffic();
         let clock = self.shared.timing.clock;
@@ -142,7 +143,8 @@ impl<'a> YcsbClient<'a> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Inserts record `number`, again and again if the properties say so; false if the client gives up.
+    /// Inserts record `number`, with the retries that the properties allow. Returns false if the
+    /// client gives up.
     fn load(&mut self, number: u64, intended_ns: u64) -> Result<bool, StoreError> {
         self.name(number);
         let record = self.fields.all(&self.key);
@@ -218,7 +220,7 @@ impl<'a> YcsbClient<'a> {
         self.shared.workload.key_names.write(number, &mut self.key);
     }
 
-    /// New values for one field or for all.
+    /// New values for one field or for all fields.
     fn changed(&mut self) -> Record {
         match self.shared.workload.writes_all_fields {
             true => self.fields.all(&self.key),
@@ -226,7 +228,7 @@ impl<'a> YcsbClient<'a> {
         }
     }
 
-    /// The fields to ask for by name; none for all without naming them.
+    /// The names of the fields to request; `None` for all fields without names.
     fn names(&mut self, is_part_of_more: bool) -> Option<Arc<[Arc<str>]>> {
         let workload = self.shared.workload;
         if !workload.reads_all_fields {
@@ -259,7 +261,7 @@ impl<'a> YcsbClient<'a> {
         Ok(())
     }
 
-    /// Whether what was read is what was written, where that can be told.
+    /// Verifies a record that was read, if the workload verifies.
     fn verify(&mut self, record: Option<Record>) {
         if !self.shared.workload.verifies {
             return;
@@ -276,7 +278,7 @@ impl<'a> YcsbClient<'a> {
         self.measured().record(Measured::Verify, status, done);
     }
 
-    /// Does `work` and measures it; none if the store refused it.
+    /// Does `work` and measures it; returns `None` if the store refused it.
     fn timed<T>(
         &mut self,
         what: Measured,

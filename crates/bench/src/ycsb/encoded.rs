@@ -1,4 +1,5 @@
-//! Stores of keys and values: a record is one value, in the form of `docs/formats/ycsb_record.md`.
+//! Records in key-value stores: a record is one value, in the form of
+//! `docs/formats/ycsb_record.md`.
 //!
 //! ```text
 //!   RecordStore  read, scan, insert, update, delete
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! Invariants
-//!   O1  Two clients that update fields of one record at the same time both have their way.
+//!   O1  When two clients update fields of one record at the same time, neither update is lost.
 
 use super::store::{RecordStore, StoreError, Traffic};
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Far more than there are clients, so that two seldom meet.
+/// Far more stripes than clients, so that clients rarely meet.
 const STRIPE_COUNT: usize = 1024;
 
 /// The locks that all clients share (O1).
@@ -30,40 +31,40 @@ impl Stripes {
 
     fn lock(&self, key: &str) -> MutexGuard<'_, ()> {
         let hash = key.bytes().fold(0_usize, |h, byte| h.wrapping_mul(31) ^ usize::from(byte));
-        // Nothing lives behind these locks, so a poisoned one is whole.
+        // These locks protect no data, so a poisoned one is usable.
         self.0[hash % STRIPE_COUNT].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes an entry's key and value, and says whether it wants more.
+/// Receives an entry's key and value, and returns whether to continue.
 pub(crate) type EachEntry<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// A store of keys and values, as one client uses it.
 pub(crate) trait KeyValue: Send {
-    /// Why it did not do what it was asked.
+    /// The error of the store.
     type Error;
 
     /// The value of `key`.
     fn get(&self, key: &str) -> Result<Option<Bytes>, Self::Error>;
 
-    /// Sets it.
+    /// Sets the value of `key`.
     fn put(&self, key: &str, value: &[u8]) -> Result<(), Self::Error>;
 
-    /// Deletes it, if it is there.
+    /// Deletes `key` if it exists.
     fn delete(&self, key: &str) -> Result<(), Self::Error>;
 
-    /// Hands the entries from `start` on to `each`, in order of key, until it breaks or there are no more.
+    /// Passes the entries from `start` to `each`, in key order, until it breaks or the entries end.
     fn scan(&self, start: &str, each: &mut EachEntry<'_>) -> Result<(), Self::Error>;
 
-    /// What `error` means for the operations after it.
+    /// Classifies `error` by its effect on later operations.
     fn failed(what: &'static str, key: &str, error: Self::Error) -> StoreError;
 }
 
-/// Records in a store of keys and values.
+/// Records in a key-value store.
 #[derive(Debug)]
 pub(crate) struct EncodedStore<K> {
     store: K,
-    /// An update of so many fields leaves nothing of what was there.
+    /// An update of this many fields replaces the whole record.
     field_count: usize,
     stripes: Stripes,
     traffic: Traffic,

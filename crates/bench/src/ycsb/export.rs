@@ -1,4 +1,4 @@
-//! YCSB's own output: the lines that its users' scripts read.
+//! YCSB's own output: the lines that scripts of its users parse.
 //!
 //! ```text
 //!   [OVERALL], RunTime(ms), 4567
@@ -7,7 +7,7 @@
 //!   [READ], Return=OK, 950
 //! ```
 //!
-//! Left out: what YCSB says about the memory and the garbage of its Java machine.
+//! Omitted: YCSB's lines on the memory and the garbage collection of its Java machine.
 
 use super::measure::{Measured, Measurements, Older, Series};
 use super::settings::{Exporter, MeasureInterval, MeasureKind, MeasurePlan};
@@ -38,14 +38,14 @@ impl From<u64> for Value {
     }
 }
 
-/// What YCSB would print at the end of a run.
+/// YCSB's output at the end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct YcsbOutput {
     lines: Vec<Line>,
-    /// Every latency, where that was asked for.
+    /// Every latency, if requested.
     raw: String,
     exporter: Exporter,
-    /// Where it goes instead of to standard output.
+    /// The file for the output, instead of standard output.
     raw_file: Option<PathBuf>,
     file: Option<PathBuf>,
 }
@@ -75,7 +75,8 @@ impl YcsbOutput {
         if plan.interval != MeasureInterval::Op {
             let is_alone = plan.interval == MeasureInterval::Intended;
             for (name, series) in measured.series() {
-                // A comparison of what was read is not scheduled: alone it has outcomes and no latencies.
+                // A verification is not scheduled, so the intended measurement has only its
+                // outcomes.
                 let is_scheduled = name != Measured::Verify.name();
                 let name = if is_alone { name } else { format!("Intended-{name}") };
                 let returns = is_alone.then_some(series);
@@ -95,7 +96,7 @@ impl YcsbOutput {
         self.lines.push(Line { metric, measurement, value });
     }
 
-    /// All lines of one name; `returns` are told once.
+    /// All lines of one name; `returns` are printed once.
     fn series(
         &mut self,
         plan: &MeasurePlan,
@@ -216,13 +217,13 @@ impl YcsbOutput {
         }
     }
 
-    /// Every latency as it was, a line each; empty unless `measurementtype` asked for it.
+    /// Every latency, one line each; empty unless `measurementtype` requests it.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// Writes what belongs into files, and returns what belongs onto standard output: the raw
-    /// latencies are added to theirs, the rest replaces what was in its own.
+    /// Writes the parts that belong into files, and returns the part for standard output. Raw
+    /// latencies are appended to their file; the rest replaces the content of its own.
     ///
     /// # Errors
     /// [`BenchError::Output`].
@@ -245,7 +246,7 @@ impl YcsbOutput {
         Ok(printed)
     }
 
-    /// The output as the exporter writes it, ending in a line feed.
+    /// The output in the exporter's form, with a final line feed.
     pub fn text(&self) -> String {
         let json = |line: &Line| {
             serde_json::json!({
@@ -278,11 +279,11 @@ impl Line {
     }
 }
 
-/// The variance of so many whole numbers, by their sum and that of their squares. Of both as doubles the
-/// difference would be what rounding left, of either sign.
+/// The variance of `count` whole numbers from their sum and the sum of their squares. With doubles,
+/// the difference of the two would be a rounding error of either sign.
 fn variance(count: u64, sum: u128, square_sum: u128) -> f64 {
     let all = u128::from(count.max(1));
-    // The squares of what each differs from the mean's whole part.
+    // The squares of the differences from the integer part of the mean.
     let (mean, rest) = (sum / all, sum % all);
     let squares = square_sum.saturating_sub(mean * sum).saturating_sub(mean * rest);
     let (squares, rest) = (squares as f64 / all as f64, rest as f64 / all as f64);
@@ -293,7 +294,7 @@ fn failed(path: &Path, source: std::io::Error) -> BenchError {
     BenchError::Output { path: path.to_owned(), source }
 }
 
-/// A number as Java prints its doubles.
+/// Formats a number like Java's doubles.
 fn java_double(value: f64) -> String {
     let size = value.abs();
     if value.is_nan() {
@@ -311,7 +312,7 @@ fn java_double(value: f64) -> String {
     }
 }
 
-/// A percentile as YCSB calls it: 95th, 1st, but 99.9.
+/// Formats a percentile like YCSB: 95th, 1st, but 99.9.
 fn ordinal(written: &str, percentile: f64) -> String {
     if percentile.fract() != 0.0 {
         return written.to_owned();

@@ -1,4 +1,4 @@
-//! RocksDB and LevelDB in process, by the system's own libraries.
+//! RocksDB and LevelDB in this process, through the system's own libraries.
 
 use super::encoded::{EachEntry, KeyValue};
 use super::store::StoreError;
@@ -18,8 +18,8 @@ pub(crate) struct ForeignServer {
 }
 
 impl ForeignServer {
-    /// What the property `db` names: `rocksdb:///PATH`, or `rocksdb` with `rocksdb.dir` as YCSB has it; LevelDB
-    /// alike. `None` if it names another store.
+    /// The database that the property `db` names: `rocksdb:///PATH`, or `rocksdb` with
+    /// `rocksdb.dir` as in YCSB; LevelDB likewise. `None` for any other store.
     ///
     /// # Errors
     /// [`PropertyError`]: the directory is missing.
@@ -75,7 +75,7 @@ impl ForeignServer {
     }
 }
 
-/// The database, which all clients share.
+/// The database, shared by all clients.
 #[derive(Clone, Debug)]
 pub(crate) struct ForeignTable {
     db: Arc<ForeignDb>,
@@ -101,7 +101,7 @@ impl KeyValue for ForeignTable {
     }
 
     fn failed(what: &'static str, key: &str, error: ForeignError) -> StoreError {
-        // Whether the next operation may succeed the libraries do not tell.
+        // The libraries do not report whether later operations may succeed.
         StoreError::refused(what, key, error)
     }
 }

@@ -1,4 +1,5 @@
-//! What operations took: by kind, from their own start (service) and from when they should have started (response).
+//! Latencies of operations by kind: from their own start (service) and from their intended start
+//! (response).
 //!
 //! ```text
 //!   should start      starts                ends
@@ -6,7 +7,8 @@
 //!      |------------- response -------------|      YCSB calls it "intended"
 //! ```
 //!
-//! A client keeps its own, or shares them where there are many clients; at the end all are added up.
+//! A client has its own measurements, or shares them if there are many clients. All are added up at
+//! the end.
 
 use super::settings::{MeasureKind, MeasurePlan};
 use crate::latency::Latencies;
@@ -14,16 +16,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is measured under a name of its own.
+/// The kinds of measurement, each with its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Measured {
     Read,
     Update,
     Insert,
     Scan,
-    /// Beside the read and the update that it consists of.
+    /// In addition to the read and the update that it consists of.
     ReadModifyWrite,
-    /// Comparing what was read with what should have been there.
+    /// The comparison of a read record with the expected one.
     Verify,
     Cleanup,
 }
@@ -43,13 +45,13 @@ impl Measured {
     }
 }
 
-/// How an operation ended.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
     Ok,
     NotFound,
     Error,
-    /// What was read is not what was written.
+    /// The record read differs from the one written.
     UnexpectedState,
 }
 
@@ -64,10 +66,10 @@ impl fmt::Display for Status {
     }
 }
 
-/// One operation that has ended; times in nanoseconds of the run's clock.
+/// A completed operation; times in nanoseconds of the run's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// When it should have started.
+    /// The intended start.
     pub(crate) intended_ns: u64,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
@@ -83,7 +85,7 @@ impl Done {
     }
 }
 
-/// Latencies counted both ways.
+/// Latencies counted in both ways.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceAndResponse {
     pub(crate) service: Latencies,
@@ -106,23 +108,24 @@ impl ServiceAndResponse {
     }
 }
 
-/// What YCSB's older kinds of measurement keep.
+/// The data of YCSB's older kinds of measurement.
 #[derive(Clone, Debug)]
 pub(crate) enum Older {
     None,
-    /// How many took so many whole milliseconds; how many longer; microseconds, and their squares.
+    /// Counts per millisecond, the count above the last bucket, the sum of microseconds, and the
+    /// sum of their squares.
     Buckets {
         counts: Vec<u64>,
         overflow: u64,
         sum_us: u128,
         square_sum_us: u128,
     },
-    /// Microseconds and operations of each stretch of so many milliseconds.
+    /// Microseconds and operations per interval.
     TimeSeries {
         granularity_ms: u64,
         units: BTreeMap<u64, (u64, u64)>,
     },
-    /// When each ended, in milliseconds from the start, and its microseconds.
+    /// The end of each operation in milliseconds from the start, and its microseconds.
     Raw(Vec<(u64, u64)>),
 }
 
@@ -190,14 +193,14 @@ impl Older {
     }
 }
 
-/// All of one name.
+/// All measurements of one name.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) both: ServiceAndResponse,
     pub(crate) service_older: Older,
     pub(crate) response_older: Older,
     pub(crate) returns: BTreeMap<Status, u64>,
-    /// Since the last status line, if there are any.
+    /// Since the last status line, if status lines are printed.
     since_status: Option<Box<ServiceAndResponse>>,
 }
 
@@ -213,18 +216,18 @@ impl Series {
     }
 }
 
-/// What one client has measured, several, or all of them.
+/// The measurements of one client, of several, or of all.
 #[derive(Clone, Debug)]
 pub(crate) struct Measurements {
     plan: Arc<MeasurePlan>,
-    /// When the run began.
+    /// The start of the run.
     began_ns: u64,
-    /// Under each name, and under it with `-FAILED` behind.
+    /// By name; failed operations are under the name with `-FAILED`.
     series: BTreeMap<(Measured, bool), Series>,
-    /// Whole operations of whatever kind.
+    /// Whole operations of any kind.
     pub(crate) all: ServiceAndResponse,
     pub(crate) ops: u64,
-    /// What the store said when it first failed.
+    /// The store's first error.
     pub(crate) first_error: Option<String>,
 }
 
@@ -240,15 +243,15 @@ impl Measurements {
         }
     }
 
-    /// The run begins at `began_ns`.
+    /// Sets the start of the run.
     pub(crate) fn begin(&mut self, began_ns: u64) {
         self.began_ns = began_ns;
     }
 
-    /// Something under a name has ended with `status`.
+    /// Records the end of an operation, or of a part of one, under its name.
     pub(crate) fn record(&mut self, what: Measured, status: Status, done: Done) {
         let began_ns = self.began_ns;
-        // YCSB measures all of what it verifies under one name.
+        // YCSB measures every verification under one name.
         let has_failed = status != Status::Ok && what != Measured::Verify;
         let series = self.of(what, has_failed);
         series.both.record(done);
@@ -258,25 +261,25 @@ impl Measurements {
         let at_ms = done.end_ns.saturating_sub(began_ns) / 1_000_000;
         series.service_older.record(at_ms, done.service_ns() / 1000);
         series.response_older.record(at_ms, done.response_ns() / 1000);
-        // YCSB counts how often what came back under the plain name, but neither of the whole
-        // read-modify-write nor of the cleanup.
+        // YCSB counts outcomes under the plain name, except those of a whole read-modify-write and
+        // of the cleanup.
         if !matches!(what, Measured::ReadModifyWrite | Measured::Cleanup) {
             *self.of(what, false).returns.entry(status).or_default() += 1;
         }
     }
 
-    /// Records that were inserted, not those that were tried.
+    /// The number of inserted records, not of attempts.
     pub(crate) fn inserted_count(&self) -> u64 {
         let series = self.series.get(&(Measured::Insert, false));
         series.and_then(|series| series.returns.get(&Status::Ok)).copied().unwrap_or(0)
     }
 
-    /// The store failed; the first failure is kept.
+    /// Records a failure of the store; the first one is kept.
     pub(crate) fn failed(&mut self, error: &dyn fmt::Display) {
         self.first_error.get_or_insert_with(|| error.to_string());
     }
 
-    /// A whole operation has ended.
+    /// Records a whole operation.
     pub(crate) fn record_whole(&mut self, done: Done) {
         self.all.record(done);
         self.ops += 1;
@@ -299,7 +302,7 @@ impl Measurements {
         }
     }
 
-    /// Each name with what happened since the last call.
+    /// Each name with its operations since the last call.
     pub(crate) fn take_since_status(&mut self) -> Vec<((Measured, bool), ServiceAndResponse)> {
         let taken = self.series.iter_mut().filter_map(|(name, series)| {
             let since = series.since_status.as_mut()?;
@@ -308,7 +311,7 @@ impl Measurements {
         taken.collect()
     }
 
-    /// In order of name.
+    /// Sorted by name.
     pub(crate) fn series(&self) -> impl Iterator<Item = (String, &Series)> {
         self.series
             .iter()

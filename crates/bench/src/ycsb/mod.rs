@@ -1,4 +1,4 @@
-//! YCSB: its core workload from its own property files, in a closed or an open loop.
+//! YCSB's runner: the core workload from its own property files, in a closed or an open loop.
 //!
 //! ```text
 //!   -P workloads/a -p k=v --> Properties --> CoreWorkload (core)     Settings
@@ -13,24 +13,22 @@
 //!                            YcsbReport, YcsbOutput (export), status lines
 //! ```
 //!
-//! One implementation serves the property files and the published figures: [`YcsbWorkload`] names a
-//! mix and a distribution as the figures use them.
-//!
-//! Invariants, each where it is kept
-//!   K1  (`keys`) No operation is for a record whose insertion has not ended.
-//!   O1  (`encoded`) Two clients that update fields of one record at the same time both have their way.
+//! Invariants, with the module that keeps each
+//!   K1  (`keys` of `imbrex-workload`) No operation uses a record whose insertion has not ended.
+//!   O1  (`encoded`) When two clients update fields of one record at the same time, neither update
+//!       is lost.
 //!   S1  (`pace`) Operation k of an open loop starts at its intended time, or when the first client is free,
 //!       whichever is later.
-//!   S2  (`pace`) Waiting for a client is part of the response time, and never of the service time.
+//!   S2  (`pace`) Waiting for a client counts for the response time and never for the service time.
 //!   S3  (`pace`) In virtual time operations are done in the order of their starts.
 //!
-//! In virtual time, properties and seed decide every byte of a report, and writes wait for each other as they do on threads
-//! (`own`).
+//! In virtual time, properties and seed decide every byte of a report, and writes wait for each
+//! other as on threads (`own`).
 //!
-//! Sources: YCSB's CoreWorkload, generators, client and measurements (`site.ycsb:core`), read and not
-//! copied. `docs/ycsb.md` has the properties, and what differs.
+//! Sources: YCSB's client and measurements (`site.ycsb:core`), read, not copied. `docs/ycsb.md`
+//! lists the properties and the differences.
 //!
-//! Not here: models of arrivals ([`crate::arrivals`]).
+//! Not here: the workload and models of arrivals (the crate `imbrex-workload`).
 
 mod basic;
 mod client;

@@ -1,4 +1,4 @@
-//! The flags of `imbrex ycsb`, under YCSB's names where it has them.
+//! The flags of `imbrex ycsb`, with YCSB's names where it has them.
 
 use crate::options::{Mode, TestbedOptions};
 use imbrex_workload::ycsb::properties::{Properties, PropertyError};
@@ -7,42 +7,42 @@ use std::path::PathBuf;
 /// The options of one `imbrex ycsb load` or `run`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct YcsbOptions {
-    /// A property file; of several the later ones count
+    /// A property file; later files override earlier ones
     #[arg(short = 'P', long = "properties", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// A property, which overrides those of files: recordcount=100000
+    /// A property, which overrides the files: recordcount=100000
     #[arg(short = 'p', long = "property", value_name = "KEY=VALUE")]
     pub assignments: Vec<String>,
 
-    /// Print a status line every ten seconds, or as the property status.interval says
+    /// Print a status line every ten seconds, or at the interval of the property status.interval
     #[arg(short = 's', long)]
     pub status: bool,
 
-    /// What status lines begin with
+    /// Prefix of status lines
     #[arg(short = 'l', long)]
     pub label: Option<String>,
 
-    /// Clients at work at once; the property threadcount
+    /// Number of concurrent clients; the property threadcount
     #[arg(long)]
     pub threads: Option<u32>,
 
-    /// Operations a second of all clients together; the property target [default: as many as they
-    /// can]
+    /// Operations per second of all clients together; the property target [default: unlimited]
     #[arg(long)]
     pub target: Option<u64>,
 
-    /// The store: imbrex; a Redis server as redis://HOST:PORT or unix:///PATH; a database of the system's RocksDB or
-    /// LevelDB as rocksdb:///PATH or leveldb:///PATH; basic, which does nothing; the property db [default: imbrex]
+    /// The store: imbrex; a Redis server as redis://HOST:PORT or unix:///PATH (feature redis); a
+    /// database of the system's RocksDB or LevelDB as rocksdb:///PATH or leveldb:///PATH (feature
+    /// foreign); basic, which does nothing; the property db [default: imbrex]
     #[arg(long, value_name = "STORE")]
     pub db: Option<String>,
 
-    /// The seed: in virtual time the same seed gives the same figures
+    /// Random seed: in virtual time the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Whose time counts: virtual (a modelled disk, deterministic) or threads (this machine)
-    /// [default: virtual, and threads with another store]
+    /// Time: virtual (a modelled disk, deterministic) or threads (this machine) [default: virtual;
+    /// threads for other stores]
     #[arg(long)]
     pub mode: Option<Mode>,
 
@@ -50,11 +50,11 @@ pub struct YcsbOptions {
     #[arg(long)]
     pub sync: bool,
 
-    /// After the last operation flush, and wait for the background work that they caused
+    /// After the last operation, flush and wait for the background work
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub settle: bool,
 
-    /// What our own store runs on
+    /// The drive, the layout and the options of our own store
     #[command(flatten)]
     pub testbed: TestbedOptions,
 }
@@ -70,10 +70,11 @@ impl YcsbOptions {
         <Only as clap::Parser>::parse_from(["ycsb"]).options
     }
 
-    /// All properties: those of the files, and over them those of the flags.
+    /// All properties: those of the files, overridden by those of the flags.
     ///
     /// # Errors
-    /// [`PropertyError`]: a file cannot be read, or is none; an argument is no property.
+    /// [`PropertyError`]: a file cannot be read or is not a property file; an argument is not a
+    /// property.
     pub fn read_properties(&self) -> Result<Properties, PropertyError> {
         let mut properties = Properties::new();
         for file in &self.files {

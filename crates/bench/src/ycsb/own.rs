@@ -7,12 +7,12 @@ use bytes::Bytes;
 use imbrex_engine::{EngineError, Keyspace, ReadOptions, WriteOptions};
 use std::sync::Arc;
 
-/// A table of ours: a keyspace.
+/// A table of our store: a keyspace.
 #[derive(Debug)]
 pub(crate) struct OwnTable {
     pub(crate) keyspace: Keyspace,
     pub(crate) write: WriteOptions,
-    /// In virtual time: shared by all clients.
+    /// In virtual time, shared by all clients.
     pub(crate) turns: Option<Arc<WriteTurns>>,
 }
 

@@ -1,4 +1,4 @@
-//! When a client starts its next operation.
+//! The start of each operation of a client.
 //!
 //! ```text
 //!   back to back   |op |op      |op |            at once, as YCSB does without a target
@@ -9,15 +9,17 @@
 //! ```
 //!
 //! Invariants
-//!   S1  Operation k of an open loop starts at its intended time or when the first client is free, whichever
-//!       is later; none is left out because the store is slow. No run begins before its clients are there.
-//!   S2  Waiting for a client is part of the response time, and never of the service time.
-//!   S3  In virtual time operations are done in the order of their starts: what clients share, a drive and its turns
-//!       of writes, only goes forward, so a later one done first would hold up those before it.
+//!   S1  Operation k of an open loop starts at its intended time or when the first client is free,
+//!       whichever is later. No operation is skipped because the store is slow, and no run starts
+//!       before all its clients exist.
+//!   S2  Waiting for a client counts for the response time and never for the service time.
+//!   S3  In virtual time operations are done in the order of their starts. The shared drive and its
+//!       write turns only move forward, so a later operation that ran first would delay the earlier
+//!       ones.
 //!
-//! The schedule of an open loop is kept if of the operations for which a client waited 99 % start at most
-//! [`KEPT_WITHIN_NS`] late. Whether it was is part of the report: under a machine that has other
-//! things to do no program can promise it.
+//! The schedule of an open loop is kept if, of the operations that a client waited for, 99 % start
+//! at most [`KEPT_WITHIN_NS`] late. The report says whether it was kept, because no program can
+//! promise it on a machine with other work.
 
 use crate::latency::{Latencies, LatencySummary};
 use imbrex_clockwork::Clock;
@@ -26,25 +28,25 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// How late operations may start for a schedule to be kept.
+/// The largest delay of a start within a kept schedule.
 pub const KEPT_WITHIN_NS: u64 = 50_000;
 
-/// How long a client waits without looking whether it is to stop.
+/// The longest wait between two checks for a stop.
 const SLICE_NS: u64 = 100_000_000;
 
-/// More arrivals than anybody counts after the end; that there are more of them is told.
+/// The largest number of arrivals counted after the end; the report says if there were more.
 const UNSTARTED_MAX: usize = 10_000_000;
 
 /// Intended start times in nanoseconds from the start of the run, never decreasing.
 pub type Arrivals = Box<dyn Iterator<Item = u64> + Send>;
 
-/// How all clients of a run go on.
+/// The pacing of all clients of a run.
 pub enum Pace {
     /// Each client starts an operation when the one before has ended.
     BackToBack,
-    /// Each client has a tick.
+    /// Each client starts an operation per tick.
     Target {
-        /// From one operation of a client to its next.
+        /// The time between two operations of a client.
         tick_ns: u64,
     },
     /// The first free client takes the next arrival.
@@ -61,39 +63,41 @@ impl fmt::Debug for Pace {
     }
 }
 
-/// What all clients share of time.
+/// The timing that all clients share.
 #[derive(Debug)]
 pub struct Timing<'a> {
     /// The clock of the run.
     pub clock: &'a dyn Clock,
-    /// How clients go on.
+    /// The pacing of clients.
     pub pace: Pace,
     began_ns: OnceLock<u64>,
-    /// So long after the start no operation starts any more.
+    /// No operation starts later than this after the start of the run.
     limit_ns: u64,
     is_stopped: AtomicBool,
-    /// Arrivals taken, and when the last of them was intended, from the start of the run.
+    /// The number of arrivals taken, and the intended start of the last one, relative to the start
+    /// of the run.
     pub(super) arrived_count: AtomicU64,
     pub(super) arrived_until_ns: AtomicU64,
-    /// Arrivals that clients took and did not start any more: when they were intended.
+    /// Intended starts of arrivals that clients took and never started.
     given_up_ns: Mutex<Vec<u64>>,
 }
 
-/// One client's place in time.
+/// The schedule of one client.
 #[derive(Debug)]
 pub struct ClientSchedule {
-    /// When its ticks began.
+    /// The start of its ticks.
     began_ns: u64,
     ops: u64,
     lateness: Latencies,
-    /// Operations that started no later than [`KEPT_WITHIN_NS`]: the histogram has no bound there.
+    /// Operations that started no later than [`KEPT_WITHIN_NS`]; the histogram has no bin bound
+    /// there.
     kept_count: u64,
     queued_count: u64,
     queued_ns_max: u64,
 }
 
 impl<'a> Timing<'a> {
-    /// A run by `clock` that ends `limit_ns` after its start.
+    /// The timing of a run by `clock` that ends `limit_ns` after its start.
     pub fn new(clock: &'a dyn Clock, pace: Pace, limit_ns: u64) -> Timing<'a> {
         Timing {
             clock,
@@ -107,12 +111,12 @@ impl<'a> Timing<'a> {
         }
     }
 
-    /// When the run began, which is when this was first asked for: when all clients are there.
+    /// The start of the run: the first call of this, when all clients exist.
     pub fn began_ns(&self) -> u64 {
         *self.began_ns.get_or_init(|| self.clock.now_ns())
     }
 
-    /// No operation starts from here on.
+    /// No operation starts at or after this time.
     pub fn deadline_ns(&self) -> u64 {
         self.began_ns().saturating_add(self.limit_ns)
     }
@@ -127,7 +131,7 @@ impl<'a> Timing<'a> {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until `at_ns`; false if it was stopped, or the deadline came before.
+    /// Waits until `at_ns`. Returns false if the run was stopped or the deadline came first.
     pub fn wait(&self, at_ns: u64) -> bool {
         let deadline_ns = self.deadline_ns();
         loop {
@@ -143,7 +147,7 @@ impl<'a> Timing<'a> {
         }
     }
 
-    /// Waits for the next operation of a client; when it should have started, or `None` at the end.
+    /// Waits for the next operation of a client. Returns its intended start, or `None` at the end.
     pub fn next(&self, beat: &mut ClientSchedule) -> Option<u64> {
         let free_ns = self.clock.now_ns();
         let intended_ns = match &self.pace {
@@ -153,7 +157,7 @@ impl<'a> Timing<'a> {
             Pace::Open(arrivals) => {
                 let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
                 let after_ns = arrivals.next()?;
-                // Under the lock, so that they belong together and the later one counts.
+                // Both under the lock, so that they match and the later arrival counts.
                 self.arrived_count.fetch_add(1, Ordering::Relaxed);
                 self.arrived_until_ns.store(after_ns, Ordering::Relaxed);
                 self.began_ns().saturating_add(after_ns)
@@ -174,8 +178,8 @@ impl<'a> Timing<'a> {
         Some(intended_ns)
     }
 
-    /// When a client that is free from `free_ns` on starts its next operation, as far as that is its own affair: arrivals
-    /// belong to who takes them, and are handed out in order.
+    /// The start of the next operation of a client that is free from `free_ns`, as far as its own
+    /// schedule decides: arrivals are handed out in order to the client that takes them.
     pub fn starts_ns(&self, beat: &ClientSchedule, free_ns: u64) -> u64 {
         match &self.pace {
             Pace::Target { tick_ns } => free_ns.max(beat.tick_at_ns(*tick_ns)),
@@ -183,7 +187,8 @@ impl<'a> Timing<'a> {
         }
     }
 
-    /// Arrivals that were due at `ended_ns` and that nobody started, and whether there are more than anybody counts.
+    /// The number of arrivals that were due at `ended_ns` and never started, and whether there were
+    /// more than are counted.
     fn unstarted_count(&self, ended_ns: u64) -> (u64, bool) {
         let Pace::Open(arrivals) = &self.pace else { return (0, false) };
         let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,7 +202,7 @@ impl<'a> Timing<'a> {
 }
 
 impl ClientSchedule {
-    /// One whose ticks begin at `began_ns`.
+    /// A schedule whose ticks start at `began_ns`.
     pub fn new(began_ns: u64) -> ClientSchedule {
         let lateness = Latencies::new();
         ClientSchedule {
@@ -210,13 +215,13 @@ impl ClientSchedule {
         }
     }
 
-    /// A client waited for an operation, which starts so late.
+    /// Records the delay of an operation that the client waited for.
     fn note_lateness(&mut self, late_ns: u64) {
         self.lateness.record(late_ns);
         self.kept_count += u64::from(late_ns <= KEPT_WITHIN_NS);
     }
 
-    /// When its next tick is.
+    /// The time of its next tick.
     fn tick_at_ns(&self, tick_ns: u64) -> u64 {
         self.began_ns.saturating_add(self.ops.saturating_mul(tick_ns))
     }
@@ -225,26 +230,27 @@ impl ClientSchedule {
 /// How well a schedule was kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ScheduleFigures {
-    /// Operations that a schedule called for a second, up to the last one that was started.
+    /// Operations per second that the schedule requested, up to the last operation that was
+    /// started.
     pub offered_per_second: f64,
-    /// Operations for which a client was free and waited.
+    /// Operations that a free client waited for.
     pub waited_count: u64,
-    /// How late those started.
+    /// The delays of their starts.
     pub lateness: LatencySummary,
     /// Whether 99 % of them started within 50 us.
     pub is_kept: bool,
-    /// Operations that came while all clients were busy.
+    /// Operations that arrived while all clients were busy.
     pub queued_count: u64,
-    /// How long one of them waited for a client at most.
+    /// The longest wait for a client.
     pub queued_ns_max: u64,
     /// Operations that were due before the end and never started.
     pub unstarted_count: u64,
-    /// Whether there were more of those, which nobody counted.
+    /// Whether there were more of them than are counted.
     pub has_more_unstarted: bool,
 }
 
 impl ScheduleFigures {
-    /// What became of the schedule by `ended_ns`; none without one.
+    /// The figures of the schedule at `ended_ns`; `None` without a schedule.
     pub fn of(
         timing: &Timing<'_>,
         beats: &[ClientSchedule],
@@ -286,7 +292,7 @@ mod tests {
         ScheduleFigures::of(timing, beats, ended_ns).unwrap()
     }
 
-    /// What was counted up to the ceiling was told as all there was.
+    /// The count up to the limit used to be reported as the total.
     #[test]
     fn more_arrivals_than_anybody_counts_are_at_least_so_many() {
         let world = VirtualWorld::new(Order::SmallestTime);
@@ -302,7 +308,7 @@ mod tests {
         assert_eq!(left(2 * most, most + 1), (most, true));
     }
 
-    /// The bin of the histogram that has 50,000 ns in it ends above them.
+    /// The histogram's bin that contains 50,000 ns ends above it.
     #[test]
     fn a_schedule_is_kept_to_the_nanosecond() {
         let is_kept = |late_ns: [u64; 100]| {

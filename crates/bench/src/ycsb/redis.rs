@@ -5,9 +5,9 @@
 //!   _indices    sorted    user123 with Java's hash of the key as its score
 //! ```
 //!
-//! Commands, their order and the index are those of YCSB's own binding, so that either reads what the other has
-//! loaded and both measure the same work: an insert is two round trips, a scan one for its keys and one for
-//! each record. A scan goes in order of score, not of key.
+//! Commands, their order and the index are those of YCSB's own binding. So each can read records
+//! that the other loaded, and both measure the same work: an insert is two round trips; a scan is
+//! one for its keys and one per record. A scan is ordered by score, not by key.
 
 use super::store::{RecordStore, StoreError};
 use crate::error::BenchError;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// The sorted set of all keys.
 const INDEX: &str = "_indices";
 
-/// A server that says nothing for so long is lost, so that a run ends with what it has measured.
+/// A server without a reply for this long counts as lost, so that a run ends with its measurements.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A server to connect to.
@@ -38,18 +38,18 @@ impl RedisServer {
     pub(crate) fn new(url: &str) -> Result<RedisServer, BenchError> {
         let info = url.into_connection_info();
         let info = info.map_err(|source| failed("the server's address", source))?;
-        // Older servers do not know the command with which a client would say its name.
+        // Older servers do not know the command by which a client sends its name.
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
         Ok(RedisServer { info: info.set_redis_settings(settings) })
     }
 
-    /// The same, for those who know `password`.
+    /// The same server with a password.
     pub(crate) fn with_password(self, password: &str) -> RedisServer {
         let settings = self.info.redis_settings().clone().set_password(password);
         RedisServer { info: self.info.set_redis_settings(settings) }
     }
 
-    /// Where it is, without its password.
+    /// Its address without the password.
     pub(crate) fn address(&self) -> String {
         let scheme = match self.info.addr() {
             ConnectionAddr::Unix(_) => "unix",
@@ -58,7 +58,7 @@ impl RedisServer {
         format!("{scheme}://{}", self.info.addr())
     }
 
-    /// One more connection.
+    /// Opens a connection.
     ///
     /// # Errors
     /// [`BenchError::Server`].
@@ -149,7 +149,7 @@ impl RecordStore for RedisStore {
         self.ask("insert", key, cmd("ZADD").arg(INDEX).arg(java_hash(key)).arg(key))
     }
 
-    /// The server does not say whether there was a record.
+    /// The server does not report whether the record existed.
     fn update(&mut self, key: &str, changed: &Record) -> Result<bool, StoreError> {
         self.set("update", key, changed).map(|()| true)
     }

@@ -1,5 +1,5 @@
-//! What a YCSB run reports beside YCSB's own output: latencies counted both ways, how the schedule was
-//! kept, and, of our own store, what engine and drive did.
+//! The report of a YCSB run in addition to YCSB's own output: latencies counted in both ways, how
+//! the schedule was kept, and the work of engine and drive for our own store.
 
 use super::export::YcsbOutput;
 use super::measure::Measurements;
@@ -11,58 +11,58 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What one `imbrex ycsb load` or `run` found.
+/// The results of one `imbrex ycsb load` or `run`.
 #[derive(Clone, Debug, Serialize)]
 pub struct YcsbReport {
-    /// What it ran, and on what.
+    /// The setup.
     pub setup: YcsbSetup,
-    /// Whether somebody ended it before its time.
+    /// Whether the user stopped it.
     pub interrupted: bool,
-    /// Why it ended before its time, if the store was lost or a load was given up.
+    /// The reason for an early end, if the store was lost or a load was given up.
     pub failure: Option<String>,
-    /// What the store said when it first refused an operation.
+    /// The store's error at its first refusal of an operation.
     pub first_error: Option<String>,
     /// Operations done.
     pub ops: u64,
-    /// From the first operation's start to the last one's end.
+    /// From the start of the first operation to the end of the last.
     pub elapsed_ns: u64,
-    /// The same to the end of the background work.
+    /// From the start of the first operation to the end of the background work.
     pub settled_ns: u64,
-    /// Operations per second of the clock, up to the last operation's end.
+    /// Operations per second of the clock, up to the end of the last operation.
     pub ops_per_second: f64,
-    /// Of whole operations, from their own start.
+    /// Latency of whole operations, from their own start.
     pub service: LatencySummary,
-    /// Of whole operations, from when they should have started.
+    /// Latency of whole operations, from their intended start.
     pub response: LatencySummary,
-    /// The same by kind, under YCSB's names.
+    /// The figures by kind, under YCSB's names.
     pub operations: Vec<OperationFigures>,
     /// How the schedule was kept, if there was one.
     pub schedule: Option<ScheduleFigures>,
-    /// Keys and values handed to our own store.
+    /// Bytes of keys and values written to our own store.
     pub written_bytes: u64,
-    /// Keys and values handed out by it.
+    /// Bytes of keys and values read from it.
     pub read_bytes: u64,
-    /// What our own store and its drive did.
+    /// Work of our own store and its drive.
     pub store: Option<StoreFigures>,
-    /// What YCSB would print.
+    /// YCSB's own output.
     #[serde(skip)]
     pub output: YcsbOutput,
 }
 
-/// What was run, and on what.
+/// The setup.
 #[derive(Clone, Debug, Serialize)]
 pub struct YcsbSetup {
     /// `load` or `run`.
     pub phase: &'static str,
     /// The store: `imbrex`, or a server's address.
     pub db: String,
-    /// The drive's profile or image, of our own store.
+    /// The profile or image of our own store's drive.
     pub drive: Option<String>,
     /// Its capacity in bytes.
     pub capacity_bytes: Option<u64>,
-    /// How files are placed there.
+    /// The layout.
     pub layout: Option<String>,
-    /// Whose clock.
+    /// The source of time.
     pub mode: Mode,
     /// The seed.
     pub seed: u64,
@@ -70,24 +70,24 @@ pub struct YcsbSetup {
     pub threads: u32,
     /// Records after the load.
     pub record_count: u64,
-    /// Whether the run had to load them first, unmeasured.
+    /// Whether the run first loaded them, unmeasured.
     pub loaded_first: bool,
-    /// When operations came: `back to back`, a target, or a model of arrivals.
+    /// The pacing: `back to back`, a target, or a model of arrivals.
     pub pace: String,
 }
 
-/// What operations of one kind took.
+/// The figures of one kind of operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct OperationFigures {
     /// YCSB's name.
     pub name: String,
-    /// How many there were.
+    /// The number of operations.
     pub count: u64,
-    /// What came back how often.
+    /// Outcomes and their counts.
     pub returns: BTreeMap<String, u64>,
-    /// From their own start.
+    /// Latency from their own start.
     pub service: LatencySummary,
-    /// From when they should have started.
+    /// Latency from their intended start.
     pub response: LatencySummary,
 }
 
@@ -105,7 +105,7 @@ impl OperationFigures {
 }
 
 impl YcsbReport {
-    /// How the schedule was kept, in a line; none without one.
+    /// How the schedule was kept, in one line; `None` without a schedule.
     pub fn schedule_line(&self) -> Option<String> {
         let schedule = self.schedule.as_ref()?;
         let words = schedule.words(self.setup.mode);
@@ -192,16 +192,16 @@ impl fmt::Display for YcsbReport {
 }
 
 impl ScheduleFigures {
-    /// Whether it was kept; none where that is certain, or no operation can tell.
+    /// Whether it was kept; `None` if that is certain, or no operation can show it.
     fn verdict(&self, mode: Mode) -> Option<&'static str> {
         let can_tell = mode == Mode::Threads && self.waited_count > 0;
         can_tell.then_some(if self.is_kept { "kept" } else { "NOT kept (p99 over 50 us)" })
     }
 
-    /// What became of its operations.
+    /// The operations of the schedule in words.
     fn words(&self, mode: Mode) -> String {
         let mut words = format!(
-            "{:.0} ops/s asked for; {} found a client free",
+            "{:.0} ops/s requested; {} found a free client",
             self.offered_per_second, self.waited_count
         );
         if mode == Mode::Threads && self.waited_count > 0 {
@@ -210,7 +210,7 @@ impl ScheduleFigures {
             words += &format!(" and started late by p50 {p50}  p99 {p99}  max {max}");
         }
         let longest = Time(self.queued_ns_max);
-        words += &format!("; {} found all busy, for up to {longest}", self.queued_count);
+        words += &format!("; {} found all clients busy, for up to {longest}", self.queued_count);
         if self.unstarted_count > 0 {
             let at_least = if self.has_more_unstarted { "at least " } else { "" };
             words += &format!("; {at_least}{} were due and never started", self.unstarted_count);

@@ -38,19 +38,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often the observer looks at the clients on threads.
+/// The interval of the observer on threads.
 const LOOK_EVERY_NS: u64 = 50_000_000;
 
-/// How often it looks in virtual time.
+/// The interval of the observer in virtual time.
 const LOOK_EVERY_STEPS: u64 = 64;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// In so many places at most clients measure, each in one of its own as long as there are enough: a place has about a
-/// megabyte of histograms, and ten thousand clients are allowed.
+/// The largest number of measurement sets. Each client has its own set while there are enough. A
+/// set has about a megabyte of histograms, and ten thousand clients are allowed.
 const PLACE_COUNT_MAX: u64 = 64;
 
-/// What to do with the store.
+/// The phase of a YCSB benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YcsbPhase {
     /// Insert the records.
@@ -59,15 +59,16 @@ pub enum YcsbPhase {
     Run,
 }
 
-/// Loads records or runs operations, as `properties` say, on the store that `options` say.
+/// Loads records or runs operations, with the settings of `properties`, on the store of `options`.
 ///
-/// A run on a drive that is made for it loads the records first, unmeasured. What was done until
-/// the store was lost, or somebody wanted no more, is reported as well.
+/// A run on a new drive first loads the records, unmeasured. If the store is lost or the user stops
+/// the run, the report covers the work up to that moment.
 ///
 /// # Errors
-/// [`BenchError::Property`], [`BenchError::Arrivals`]: a property makes no sense; [`BenchError::Options`]: the options
-/// contradict themselves; [`BenchError::Loading`]: the store did not take the records of a run; anything that drive, store or
-/// server refuse at the start or at the end.
+/// [`BenchError::Property`], [`BenchError::Arrivals`]: a property is invalid;
+/// [`BenchError::Options`]: the options contradict themselves; [`BenchError::Loading`]: the store
+/// did not take the records of a run; any error of drive, store or server at the start or at the
+/// end.
 pub fn ycsb(
     options: &YcsbOptions,
     phase: YcsbPhase,
@@ -90,7 +91,7 @@ pub fn ycsb(
     }
 }
 
-/// What the flags say of our own store, and what properties say where the flags say nothing.
+/// The options of our own store: the flags, and properties for what the flags leave open.
 fn own_options(
     options: &YcsbOptions,
     properties: &Properties,
@@ -101,7 +102,7 @@ fn own_options(
     if testbed.drive.is_none() && testbed.image.is_none() {
         testbed.drive = properties.get("imbrex.drive").map(str::to_owned);
         if testbed.drive.as_ref().is_some_and(|path| !Path::new(path).is_file()) {
-            let problem = "there is no such image; `imbrex drive create` makes one";
+            let problem = "no such image; `imbrex drive create` makes one";
             return Err(properties.wrong("imbrex.drive", problem));
         }
         if testbed.drive.is_some() && testbed.flash.is_none() {
@@ -111,12 +112,12 @@ fn own_options(
     Ok(own)
 }
 
-/// In how many places so many clients measure.
+/// The number of measurement sets for this many clients.
 fn place_count(threads: u64) -> u64 {
     threads.min(PLACE_COUNT_MAX)
 }
 
-/// One load or run to be done.
+/// One load or run.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     options: &'a YcsbOptions,
@@ -125,7 +126,7 @@ struct Run<'a> {
     watch: YcsbWatch<'a>,
 }
 
-/// What the clients did.
+/// The results of the clients.
 struct PhaseOutcome {
     measured: Measurements,
     traffic: Traffic,
@@ -138,16 +139,16 @@ struct PhaseOutcome {
     failure: Option<String>,
 }
 
-/// Where time and stores come from.
+/// The clock, and the source of stores.
 struct RunContext<'a> {
     clock: &'a dyn Clock,
     world: Option<&'a VirtualWorld>,
-    /// A store for one more client.
+    /// Opens a store for a client.
     connect: &'a Connect<'a>,
 }
 
 impl Run<'_> {
-    /// The schedule that the properties describe.
+    /// The arrivals that the properties describe.
     fn arrivals(
         self,
         phase: YcsbPhase,
@@ -182,8 +183,8 @@ impl Run<'_> {
         Ok((Box::new(series), name))
     }
 
-    /// The mean rate of arrivals, under the name that the original YCSB leaves to workloads or under
-    /// the one that its clients know.
+    /// The mean rate of arrivals, from the property that the original YCSB leaves to workloads or
+    /// from the one that its clients read.
     fn arrival_rate(self, properties: &Properties) -> Result<Option<f64>, PropertyError> {
         let target = (self.settings.target_per_s > 0).then_some(self.settings.target_per_s as f64);
         let rate = match properties.get("arrivals.rate") {
@@ -193,13 +194,13 @@ impl Run<'_> {
         match target {
             None => Ok(Some(rate)),
             Some(target) => Err(PropertyError::Contradiction(format!(
-                "arrivals.rate={rate} and target={target}: say one of them, arrivals.rate if the \
-                 original YCSB is to run it too"
+                "arrivals.rate={rate} and target={target}: set only one of them; the original YCSB \
+                 reads arrivals.rate"
             ))),
         }
     }
 
-    /// How many operations all clients are to do; 0 for no end.
+    /// The number of operations of all clients; 0 for no limit.
     fn asked_ops(self, phase: YcsbPhase) -> u64 {
         match phase {
             YcsbPhase::Load => self.workload.load_count,
@@ -207,7 +208,7 @@ impl Run<'_> {
         }
     }
 
-    /// On our own store as `options` have it, which `arrivals` may pace.
+    /// Runs on our own store with `options`, paced by `arrivals` if given.
     fn on_own(
         self,
         phase: YcsbPhase,
@@ -243,7 +244,8 @@ impl Run<'_> {
         let is_loaded = match loaded {
             Ok(is_loaded) => is_loaded,
             Err(error) => {
-                // What could not be loaded is the news; without this the memory of the drive would stay.
+                // The load error is what counts. Without closing, the memory of the drive would
+                // leak.
                 let _ = testbed.close();
                 return Err(error);
             }
@@ -278,14 +280,14 @@ impl Run<'_> {
         report.store = Some(figures);
         report.interrupted |= interrupted;
         let closed = testbed.close();
-        // A store that was lost may not close well either; what was lost is the news.
+        // A lost store may also fail to close; the loss is what counts.
         if report.failure.is_none() {
             closed?;
         }
         Ok(report)
     }
 
-    /// On a server or a database of others, in this machine's time.
+    /// Runs on a server or a foreign database, in this machine's time.
     fn on_server(
         self,
         phase: YcsbPhase,
@@ -294,7 +296,7 @@ impl Run<'_> {
     ) -> Result<YcsbReport, BenchError> {
         let options = self.options;
         if options.mode == Some(Mode::Virtual) {
-            let what = "--mode virtual is for our own store: any other lives in real time";
+            let what = "--mode virtual is for our own store: any other store runs in real time";
             return Err(BenchError::Options(what.to_owned()));
         }
         let testbed = &options.testbed;
@@ -316,7 +318,7 @@ impl Run<'_> {
             ("the drive's shape (--capacity and the like)", testbed.shape != DriveShape::default()),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, is_there)| *is_there) {
-            let what = format!("{flag} is for our own store, and this run is on another");
+            let what = format!("{flag} is for our own store, but this run uses another");
             return Err(BenchError::Options(what));
         }
         let clock = WallClock::new();
@@ -341,7 +343,8 @@ impl Run<'_> {
         Ok(self.report(setup, worked, ended_ns))
     }
 
-    /// Loads the records of a run, unmeasured, and lets the store settle; false if somebody wanted no more.
+    /// Loads the records of a run, unmeasured, and lets the store settle. Returns false if the user
+    /// stopped it.
     fn load_first(self, testbed: &Testbed, context: &RunContext<'_>) -> Result<bool, BenchError> {
         let loaded = self.work(YcsbPhase::Load, None, true, context)?;
         match loaded.failure {
@@ -350,7 +353,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lets the store do what it has still to do; false if somebody wanted no more.
+    /// Waits for the store's background work. Returns false if the user stopped it.
     fn settle(self, testbed: &Testbed, is_load: bool) -> Result<bool, BenchError> {
         let failed = |source| BenchError::Engine { what: "settling".into(), source };
         let mut is_stopped = false;
@@ -370,7 +373,7 @@ impl Run<'_> {
         Ok(!is_stopped)
     }
 
-    /// That nothing was done, because somebody wanted no more before it began.
+    /// The outcome of a run that the user stopped before it started.
     fn nothing(self, context: &RunContext<'_>) -> PhaseOutcome {
         let now_ns = context.clock.now_ns();
         PhaseOutcome {
@@ -409,7 +412,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lets clients do `phase`; `is_first` loads for a run, as fast as it can.
+    /// Runs the clients of `phase`. `is_first` is a load before a run, at full speed.
     fn work(
         self,
         phase: YcsbPhase,
@@ -436,7 +439,7 @@ impl Run<'_> {
             Some(world) => take_turns(world, &mut clients, &observer),
             None => race(&mut clients, &observer).map_err(|source| {
                 BenchError::Options(format!(
-                    "the system gives no thread to each of {threads} clients ({source}): lower \
+                    "the system refuses a thread for each of {threads} clients ({source}): lower \
                      threadcount"
                 ))
             })?,
@@ -473,19 +476,21 @@ impl Run<'_> {
         })
     }
 
-    /// As many as the properties ask for, but no more than there are operations.
+    /// The number of clients: that of the properties, but no more than there are operations.
     fn client_count(self, asked_ops: u64) -> u64 {
         let threads = u64::from(self.settings.thread_count);
         if asked_ops == 0 || threads <= asked_ops {
             return threads;
         }
         (self.watch.warn)(&format!(
-            "threadcount is {threads}, and there are {asked_ops} operations: so many clients do them"
+            "threadcount is {threads}, but there are only {asked_ops} operations, so that many \
+             clients do them"
         ));
         asked_ops
     }
 
-    /// The clients, each with its share of the operations; in an open loop who is free takes one.
+    /// The clients, each with its share of the operations. In an open loop a free client takes the
+    /// next one.
     fn clients<'a>(
         self,
         phase: YcsbPhase,
@@ -518,7 +523,7 @@ impl Run<'_> {
         (0..threads).zip(measured.iter().cycle()).map(client).collect()
     }
 
-    /// What a load left out, unless it was told not to mind.
+    /// The records missing after a load, unless the properties allow gaps.
     fn gap(self, measured: &Measurements, asked_ops: u64) -> Option<String> {
         let inserted_count = measured.inserted_count();
         if self.workload.retry.keeps_going || inserted_count >= asked_ops {
@@ -555,8 +560,9 @@ impl YcsbPhase {
     }
 }
 
-/// Virtual mode: the client whose next operation starts first goes next (S3), not the one that is free first: its
-/// tick may come later. When the last one ended, and whether the store was lost.
+/// Virtual mode: the client whose next operation starts first goes next (S3), not the one that is
+/// free first, because its tick may come later. Returns when the last client ended, and whether the
+/// store was lost.
 fn take_turns(
     world: &VirtualWorld,
     clients: &mut [YcsbClient<'_>],
@@ -593,8 +599,8 @@ fn take_turns(
     (ended_ns, outcome)
 }
 
-/// Threads mode: each client on a thread of its own, and the observer on one more. All threads are
-/// there when the run begins.
+/// Threads mode: each client on its own thread, and the observer on another. All threads exist when
+/// the run starts.
 fn race(
     clients: &mut [YcsbClient<'_>],
     observer: &Observer<'_>,

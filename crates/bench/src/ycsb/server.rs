@@ -1,4 +1,4 @@
-//! Stores that are not ours: the property `db` names one.
+//! Stores other than ours, named by the property `db`.
 //!
 //! ```text
 //!   db=basic              nothing: what the client itself costs
@@ -6,7 +6,7 @@
 //!   db=rocksdb:///PATH    RocksDB or LevelDB in this process      feature `foreign`
 //! ```
 //!
-//! A build without a feature names the feature when it is asked for such a store.
+//! A build without a feature refuses such a store and names the feature.
 
 use super::basic::BasicStore;
 #[cfg(feature = "foreign")]
@@ -23,7 +23,7 @@ use imbrex_workload::ycsb::properties::Properties;
 /// Opens a store for one more client.
 pub(super) type Connect<'a> = dyn Fn() -> Result<Box<dyn RecordStore>, BenchError> + 'a;
 
-/// A store that is not ours.
+/// A store other than ours.
 pub(super) enum Server {
     Basic,
     #[cfg(feature = "redis")]
@@ -32,19 +32,19 @@ pub(super) enum Server {
     Foreign(ForeignServer),
 }
 
-/// What the property `db` may be.
+/// The possible values of the property `db`.
 const KNOWN: &str = "expected imbrex, redis (with redis.host), redis://HOST:PORT, unix:///PATH, \
      rocksdb:///PATH, leveldb:///PATH or basic";
 
 impl Server {
-    /// The store that the property `db` names; none for our own.
+    /// The store that the property `db` names; `None` for our own.
     ///
     /// # Errors
-    /// [`BenchError::Property`]: there is no such store, or this build has none of its kind;
-    /// [`BenchError::Server`]: the address makes no sense.
+    /// [`BenchError::Property`]: the store is unknown, or this build does not support it;
+    /// [`BenchError::Server`]: the address is invalid.
     pub(super) fn named(properties: &Properties) -> Result<Option<Server>, BenchError> {
         match properties.get("db") {
-            // The second is our class for the original YCSB.
+            // The second name is our class for the original YCSB.
             None | Some("imbrex" | "imbrex.ycsb.ImbrexDb") => Ok(None),
             Some("basic" | "site.ycsb.BasicDB") => Ok(Some(Server::Basic)),
             Some(db) if is_foreign(db) => foreign(db, properties).map(Some),
@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// Whether it is a database in this process, for which `--sync` and `--write_buffer_size` count.
+    /// Whether it is a database in this process, which uses `--sync` and `--write_buffer_size`.
     pub(super) fn is_in_process(&self) -> bool {
         match self {
             Server::Basic => false,
@@ -66,7 +66,8 @@ impl Server {
         }
     }
 
-    /// What opens a store for one more client, and where the server is. A whole record has `field_count` fields.
+    /// A function that opens a store for one client, and the address of the server. A whole record
+    /// has `field_count` fields.
     ///
     /// # Errors
     /// [`BenchError::Server`].
@@ -127,7 +128,7 @@ fn foreign(_db: &str, properties: &Properties) -> Result<Server, BenchError> {
     Err(properties.wrong("db", what).into())
 }
 
-/// The server at `url`, or where the properties of YCSB's binding say.
+/// The server at `url`, or the one that the properties of YCSB's binding describe.
 #[cfg(feature = "redis")]
 fn redis(url: Option<&str>, properties: &Properties) -> Result<Server, BenchError> {
     if let Some(url) = url {

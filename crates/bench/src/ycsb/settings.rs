@@ -1,4 +1,5 @@
-//! How a run is driven and measured: YCSB's properties of its client, as opposed to its workload.
+//! Settings of the client, as opposed to the workload: how YCSB's properties drive and measure a
+//! run.
 
 use crate::options::THREAD_COUNT_MAX;
 use imbrex_workload::ycsb::properties::{Properties, PropertyError};
@@ -7,36 +8,36 @@ use std::path::PathBuf;
 /// YCSB's numbers are Java's ints.
 const INT_MAX: u64 = i32::MAX as u64;
 
-/// What the properties say about the run itself.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) thread_count: u32,
-    /// Operations a second of all clients together; 0 for as fast as they can.
+    /// Operations per second of all clients together; 0 for no limit.
     pub(crate) target_per_s: u64,
-    /// The run ends after so many seconds; 0 for no such end.
+    /// The run ends after this many seconds; 0 for no limit.
     pub(crate) max_execution_s: u64,
-    /// Whether status lines are printed, how often, and what they begin with.
+    /// Whether status lines are printed, their interval, and their prefix.
     pub(crate) has_status: bool,
     pub(crate) status_interval_s: u64,
     pub(crate) label: String,
     pub(crate) measure: MeasurePlan,
 }
 
-/// What is kept of each operation, and how it is told.
+/// The measurements that are kept, and their form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MeasurePlan {
     pub(crate) kind: MeasureKind,
     pub(crate) interval: MeasureInterval,
-    /// Which percentiles are told, as they were written.
+    /// The reported percentiles, as written in the property.
     pub(crate) percentiles: Vec<(String, f64)>,
-    /// Buckets of a millisecond.
+    /// The number of buckets of a millisecond.
     pub(crate) bucket_count: usize,
-    /// Milliseconds that are put together.
+    /// The length of an interval in milliseconds.
     pub(crate) granularity_ms: u64,
     pub(crate) raw_file: Option<PathBuf>,
     pub(crate) exporter: Exporter,
     pub(crate) export_file: Option<PathBuf>,
-    /// Whether what happened since the last status line is kept.
+    /// Whether the operations since the last status line are kept.
     pub(crate) has_status: bool,
 }
 
@@ -51,18 +52,18 @@ pub(crate) enum MeasureKind {
     HdrAndRaw,
 }
 
-/// YCSB's `measurement.interval`: from which start latencies count.
+/// YCSB's `measurement.interval`: the start from which latencies count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeasureInterval {
-    /// From the operation's own.
+    /// The operation's own start.
     Op,
-    /// From when it should have started.
+    /// Its intended start.
     Intended,
-    /// Both, each under its own name.
+    /// Both, under separate names.
     ServiceAndResponse,
 }
 
-/// How YCSB's own output is written.
+/// The form of YCSB's own output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exporter {
     Text,
@@ -73,7 +74,7 @@ pub(crate) enum Exporter {
 }
 
 impl Settings {
-    /// What `p` says; `is_open` is whether operations have a schedule that no store can change.
+    /// Reads the settings from `p`; `is_open` is whether the run is an open loop.
     pub(crate) fn new(p: &Properties, is_open: bool) -> Result<Settings, PropertyError> {
         let thread_count = p.number("threadcount", 1, (1, u64::from(THREAD_COUNT_MAX)))?;
         let has_status = p.flag("status", false)?;
@@ -105,7 +106,7 @@ impl MeasurePlan {
             }
         };
         let interval = match p.get("measurement.interval") {
-            // What a schedule is for: the time that an operation waited for its turn counts.
+            // In an open loop the wait for a client must count.
             None if is_open => MeasureInterval::ServiceAndResponse,
             None | Some("op") => MeasureInterval::Op,
             Some("intended") => MeasureInterval::Intended,

@@ -1,4 +1,4 @@
-//! Status lines in YCSB's form, and progress: what a run tells while it goes.
+//! Status lines in YCSB's form, and progress, during a run.
 //!
 //! ```text
 //!   2026-11-21 07:31:10:250 10 sec: 48211 operations; 4821.1 current ops/sec; est completion in 2 minutes
@@ -16,29 +16,29 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct YcsbProgress {
-    /// Whether records are being loaded, be it only because a run needs them.
+    /// Whether records are being loaded, also if only because a run needs them.
     pub is_load: bool,
-    /// What clients or the store are at.
+    /// The phase.
     pub phase: Phase,
     /// Operations or bytes done.
     pub done: u64,
-    /// Operations or bytes to do, where that can be told.
+    /// Operations or bytes to do, if known.
     pub total: Option<u64>,
-    /// Operations a second that the schedule asks for at the moment, if there is a schedule.
+    /// The current rate of the schedule, if there is a schedule.
     pub arrivals_per_second: Option<f64>,
 }
 
-/// Who is told, from any thread.
+/// Callbacks, called from any thread.
 #[derive(Clone, Copy)]
 pub struct YcsbWatch<'a> {
-    /// What a user should know at once, a line each.
+    /// Warnings, one line each.
     pub warn: &'a (dyn Fn(&str) + Sync),
     /// Status lines, if the properties ask for them.
     pub status: &'a (dyn Fn(&str) + Sync),
-    /// How far it is; `Break` ends the run, whose report then says what was done.
+    /// Progress; `Break` ends the run, and the report covers the work up to that moment.
     pub progress: &'a (dyn Fn(&YcsbProgress) -> ControlFlow<()> + Sync),
 }
 
@@ -48,23 +48,23 @@ impl std::fmt::Debug for YcsbWatch<'_> {
     }
 }
 
-/// Looks at the clients now and then.
+/// Observes the clients from time to time.
 pub(crate) struct Observer<'a> {
     pub(crate) timing: &'a Timing<'a>,
-    /// Where they measure.
+    /// Their measurement sets.
     pub(crate) places: &'a [Mutex<Measurements>],
     pub(crate) settings: &'a Settings,
     pub(crate) watch: YcsbWatch<'a>,
     pub(crate) is_load: bool,
-    /// Operations that all clients are to do, if there is an end.
+    /// The number of operations of all clients, if limited.
     pub(crate) ops_total: Option<u64>,
     state: Mutex<Seen>,
 }
 
-/// What was there when it last looked.
+/// The state at the last observation.
 #[derive(Debug)]
 struct Seen {
-    /// The date when the run began; other times are from there.
+    /// The date at the start of the run; other times are relative to it.
     began_unix_s: u64,
     status_ns: u64,
     status_ops: u64,
@@ -74,7 +74,7 @@ struct Seen {
     arrivals_per_second: f64,
 }
 
-/// The current rate of arrivals is that of at least so long.
+/// The shortest interval over which the rate of arrivals is computed.
 const RATE_OVER_NS: u64 = 1_000_000_000;
 
 impl<'a> Observer<'a> {
@@ -97,7 +97,7 @@ impl<'a> Observer<'a> {
         Observer { timing, places, settings, watch, is_load, ops_total, state }
     }
 
-    /// Tells how far the run is at `now_ns`, and stops it if nobody wants more of it.
+    /// Reports the progress at `now_ns`, and stops the run if the callback asks for it.
     pub(crate) fn look(&self, now_ns: u64) {
         let ops = self.ops();
         let mut seen = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +120,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// The last status line, if there are any.
+    /// Prints the last status line, if status lines are printed.
     pub(crate) fn end(&self, now_ns: u64) {
         if self.settings.has_status {
             let mut seen = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// A status line, so long after the start.
+    /// A status line at this time after the start.
     fn status(&self, seen: &mut Seen, after_ns: u64, ops: u64) {
         let mut line = self.settings.label.clone();
         let date = Date::of(seen.began_unix_s, after_ns / 1_000_000);
@@ -181,7 +181,7 @@ impl<'a> Observer<'a> {
         (seen.status_ns, seen.status_ops) = (after_ns, ops);
     }
 
-    /// What each kind of operation took since the last status line.
+    /// The latencies of each kind of operation since the last status line.
     fn since_status(&self) -> Vec<String> {
         let mut merged = std::collections::BTreeMap::new();
         for place in self.places {
@@ -227,13 +227,13 @@ fn summary(name: &str, latencies: &Latencies) -> String {
     )
 }
 
-/// As Java's `#.##` has it.
+/// Formats like Java's `#.##`.
 fn two_decimals(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// How long it will take, in YCSB's words.
+/// The remaining time in YCSB's words.
 struct Remaining(u64);
 
 impl std::fmt::Display for Remaining {
@@ -254,7 +254,7 @@ impl std::fmt::Display for Remaining {
     }
 }
 
-/// A moment of universal time, as YCSB writes it.
+/// A moment in UTC, as YCSB writes it.
 struct Date {
     unix_s: u64,
     millis: u64,
@@ -268,7 +268,7 @@ impl Date {
 
 impl std::fmt::Display for Date {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Years begin in March here, so that the leap day is the last one; an era has 400 of them.
+        // Years start in March here, so that the leap day is the last one; an era has 400 years.
         let days = self.unix_s / 86_400 + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,4 +1,4 @@
-//! The door to a store: records with fields by key, whatever keeps them.
+//! The interface to a store: records with fields by key, in any kind of store.
 
 use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::error::Error;
@@ -11,7 +11,7 @@ pub trait RecordStore: Send {
     /// [`StoreError`].
     fn read(&mut self, key: &str, wanted: Wanted<'_>) -> Result<Option<Record>, StoreError>;
 
-    /// The wanted fields of up to `count` records from `start` on, in the store's order.
+    /// The wanted fields of up to `count` records from `start`, in the store's order.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -22,32 +22,32 @@ pub trait RecordStore: Send {
         wanted: Wanted<'_>,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Puts a whole record, in place of the one that was there.
+    /// Writes a whole record, replacing an existing one.
     ///
     /// # Errors
     /// [`StoreError`].
     fn insert(&mut self, key: &str, record: &Record) -> Result<(), StoreError>;
 
-    /// Replaces some fields of a record; false if the store knows that there was none. A record that
-    /// was not there may then exist, with those fields alone.
+    /// Replaces some fields of a record. Returns false if the store knows that the record did not
+    /// exist. A record that did not exist may then exist with only those fields.
     ///
     /// # Errors
     /// [`StoreError`].
     fn update(&mut self, key: &str, changed: &Record) -> Result<bool, StoreError>;
 
-    /// Deletes a record; false if the store knows that there was none.
+    /// Deletes a record. Returns false if the store knows that it did not exist.
     ///
     /// # Errors
     /// [`StoreError`].
     fn delete(&mut self, key: &str) -> Result<bool, StoreError>;
 
-    /// What went in and out so far.
+    /// The traffic so far.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 }
 
-/// Bytes of keys and values that a store of ours was handed and handed out.
+/// Bytes of keys and values that our store received and returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Into the store.
@@ -56,29 +56,29 @@ pub struct Traffic {
     pub read_bytes: u64,
 }
 
-/// Why a store did not do what it was asked.
+/// Errors of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// This operation failed; the next may not.
+    /// This operation failed; later ones may succeed.
     #[error("{what} {key}: {source}")]
     Refused {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
-        /// Of which record.
+        /// The key of the record.
         key: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
     /// No later operation can succeed.
     #[error("{what} {key}: {source}")]
     Lost {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
-        /// Of which record.
+        /// The key of the record.
         key: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },

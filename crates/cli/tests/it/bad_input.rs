@@ -211,7 +211,7 @@ fn impossible_flags() {
     for more in [["--image", image.to_str().unwrap()], ["--capacity", "1GiB"], ["--rule", "zoned"]]
     {
         let args = [&["--drive", &small], &more[..]].concat();
-        bench(&args, &["is a drive already", more[0]]);
+        bench(&args, &["is an existing drive", more[0]]);
     }
     assert!(fs::read(&small).unwrap() == before && !image.exists());
     let refused = |args: &[&str], flag: &str| {

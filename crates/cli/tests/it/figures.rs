@@ -59,7 +59,7 @@ fn layouts_are_compared_under_arrivals() {
     let report = run(&["--format", "json"]).json();
     assert_eq!(report["runs"].as_array().unwrap().len(), 8);
     run(&["-p", "ss.bias=0.5"]).fails(2, &["bias"]);
-    run(&["-p", "target=5"]).fails(2, &["command line: target=5: here --loads says it"]);
+    run(&["-p", "target=5"]).fails(2, &["command line: target=5: set it by --loads here"]);
     let warned = run(&["-p", "fieldlenght=100"]);
     let told = "imbrex: warning: property fieldlenght (command line) is unknown";
     assert_eq!(warned.stderr.matches(told).count(), 1, "{}", warned.stderr);

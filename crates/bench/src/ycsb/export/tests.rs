@@ -61,7 +61,7 @@ fn the_usual_output() {
 [UPDATE], 99.9PercentileLatency(us), 2500
 [UPDATE], Return=OK, 1
 ";
-    // Three digits of a latency are kept.
+    // Latencies keep three digits.
     let got = output(&["hdrhistogram.percentiles=50,95,99.9"]).text();
     for (got, want) in got.lines().zip(want.lines()) {
         let (got_head, got_value) = got.rsplit_once(", ").unwrap();

@@ -1,11 +1,11 @@
-//! Against a peer that expects these very commands; `cargo xtask ycsb` has a real server.
+//! Tests against a peer that expects exactly these commands; `cargo xtask ycsb` uses a real server.
 
 use super::*;
 use imbrex_clockwork::Crew;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 
-/// A command as it goes over the wire.
+/// A command in the wire format.
 fn command(words: &str) -> Vec<u8> {
     let words: Vec<&str> = words.split(' ').collect();
     let parts = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
@@ -13,7 +13,7 @@ fn command(words: &str) -> Vec<u8> {
     format!("*{}\r\n{parts}", words.len()).into_bytes()
 }
 
-/// A connection to a peer that expects these commands and gives these replies, and then hangs up.
+/// A connection to a peer that expects these commands, sends these replies, and hangs up.
 fn talk<T>(script: &[(&str, &str)], story: impl FnOnce(&mut RedisStore) -> T) -> T {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("redis.sock");

@@ -1,24 +1,24 @@
-//! Runs against stores whose time is known, so that every latency is.
+//! Runs against stores of known timing, so that every latency is known.
 
 use super::*;
 use imbrex_clockwork::{Order, WallClock};
 use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::ops::ControlFlow;
 
-/// A store that takes so long for everything, and stands still from one moment to another.
+/// A store with a fixed time per operation, which stalls during one interval.
 struct Steady {
     clock: Arc<dyn Clock>,
     takes_ns: u64,
     stall_ns: std::ops::Range<u64>,
-    /// From this operation on everything fails.
+    /// From this operation on, every operation fails.
     fails_from: u64,
     how: Failure,
     ops: Arc<AtomicU64>,
-    /// From when on it can take the next operation, if all clients have one store that does one at a time.
+    /// When it can take the next operation, if all clients share one store that does one at a time.
     free_ns: Option<Arc<AtomicU64>>,
 }
 
-/// How it fails.
+/// The kind of failure.
 #[derive(Clone, Copy)]
 enum Failure {
     Refused,
@@ -65,7 +65,7 @@ impl RecordStore for Steady {
     }
 }
 
-/// What a run came to, and what it warned of.
+/// The outcome of a run, and its warnings.
 struct Outcome {
     worked: PhaseOutcome,
     report: YcsbReport,
@@ -80,22 +80,22 @@ impl Outcome {
 
 const MS: u64 = 1_000_000;
 
-/// No run here has the observer look so often: on threads it would take ten seconds.
+/// A limit on observer calls; on threads it would take ten seconds to reach.
 const LOOKS_MAX: u64 = 200;
 
 struct Story<'a> {
     phase: YcsbPhase,
     properties: &'a str,
     arrivals: Option<Vec<u64>>,
-    /// How long it takes to open the store for a client.
+    /// The time to open the store for a client.
     connect_ns: u64,
     takes_ns: u64,
     stall_ns: std::ops::Range<u64>,
     fails_from: u64,
     how: Failure,
-    /// Whether clients share a store that does one operation at a time, as a drive does.
+    /// Whether clients share a store that does one operation at a time, like a drive.
     one_at_a_time: bool,
-    /// How often the observer looked.
+    /// The number of observer calls.
     looks: Arc<AtomicU64>,
 }
 
@@ -187,7 +187,7 @@ fn every(gap_ns: u64, count: u64) -> Option<Vec<u64>> {
     Some((0..count).map(|at| at * gap_ns).collect())
 }
 
-/// Whether a latency is what it should be, to the histogram's three digits.
+/// Whether a latency has the expected value, to the histogram's three digits.
 fn near(got_ns: u64, want_ns: u64) -> bool {
     got_ns.abs_diff(want_ns) * 500 <= want_ns
 }
@@ -198,7 +198,7 @@ fn back_to_back_the_next_operation_waits_for_the_last_one() {
     let told = Story { properties: "operationcount=1000", stall_ns, ..Story::default() }.told();
     assert_eq!(told.report.ops, 1000);
     assert_eq!(told.report.elapsed_ns, 1500 * MS);
-    // One operation in a thousand saw half a second of standstill.
+    // One operation in a thousand saw the stall of half a second.
     assert_eq!(
         (told.report.service.p99_ns, told.report.response),
         (told.report.service.p50_ns, told.report.service)
@@ -209,14 +209,14 @@ fn back_to_back_the_next_operation_waits_for_the_last_one() {
 
 #[test]
 fn a_schedule_shows_what_a_stalled_store_costs() {
-    // An operation every 10 ms; the store stands still from 100 ms to 600 ms.
+    // An operation every 10 ms; the store stalls from 100 ms to 600 ms.
     let stall_ns = 100 * MS..600 * MS;
     let told = Story { arrivals: every(10 * MS, 1000), stall_ns, ..Story::default() }.told();
     let report = &told.report;
     assert_eq!(report.ops, 1000);
     assert!(near(report.service.p99_ns, MS), "S2: {:?}", report.service);
     assert!(near(report.service.max_ns, 501 * MS));
-    // Fifty-odd operations came meanwhile: 5 % of all.
+    // About fifty operations arrived meanwhile: 5 % of all.
     assert!(near(report.response.p90_ns, MS), "{:?}", report.response);
     assert!(report.response.p99_ns > 400 * MS, "{:?}", report.response);
     let schedule = report.schedule.unwrap();
@@ -237,7 +237,7 @@ fn a_saturated_store_has_a_queue_that_grows() {
     let told = Story { arrivals: every(gap_ns, 4000), properties, ..Story::default() }.told();
     let report = &told.report;
     assert!(near(report.service.max_ns, MS), "{:?}", report.service);
-    // The k-th starts at k / 2 ms although it was due at k / 4 ms.
+    // Operation k starts at k / 2 ms although it was due at k / 4 ms.
     assert!(near(report.response.p50_ns, 501 * MS), "{:?}", report.response);
     assert!(near(report.response.max_ns, 1000 * MS), "{:?}", report.response);
     assert_eq!(
@@ -292,16 +292,17 @@ fn a_target_throttles_each_client() {
     let told = Story { properties, takes_ns: MS / 10, ..Story::default() }.told();
     assert!((1980.0..2020.0).contains(&told.report.ops_per_second), "{}", told.report);
     assert!(told.report.output.text().contains("[READ], "));
-    // A stall is caught up with: each client has its ticks, whatever became of the ones before.
+    // Clients catch up after a stall: each has its ticks, whatever happened to earlier ones.
     let stall_ns = 100 * MS..200 * MS;
     let told = Story { properties, takes_ns: MS / 10, stall_ns, ..Story::default() }.told();
     assert!((1980.0..2020.0).contains(&told.report.ops_per_second), "{}", told.report);
     assert!(told.report.response.p99_ns > 50 * MS && told.report.service.p99_ns < MS);
 }
 
-/// Clients took their turns by when they were free. Who was free first waited for its tick and did its operation, and
-/// the drive was busy until then for those whose ticks came before: four clients of a tick of 40 ms, each of which
-/// began somewhere within the first one, waited for each other by up to 40 ms in a store that takes 0.1 ms (S3).
+/// Clients used to take turns by the time at which they were free. The client that was free first
+/// waited for its tick and did its operation, and the drive was then busy for clients with earlier
+/// ticks: four clients with ticks of 40 ms, starting somewhere within the first one, waited for
+/// each other by up to 40 ms in a store that takes 0.1 ms (S3).
 #[test]
 fn the_client_whose_tick_comes_first_goes_first() {
     let properties = "operationcount=400\nthreadcount=4\ntarget=100";
@@ -311,7 +312,8 @@ fn the_client_whose_tick_comes_first_goes_first() {
     assert!(near(report.service.max_ns, MS / 10), "{:?}", report.service);
     assert!(near(report.response.max_ns, MS / 10), "{:?}", report.response);
     assert!((98.0..104.0).contains(&report.ops_per_second), "{report}");
-    // Who comes in another's time waits for it: all at once every 0.4 ms, at nine tenths of what there is.
+    // A client that arrives during another's operation waits for it: all at once every 0.4 ms, at
+    // nine tenths of the capacity.
     let properties = "operationcount=400\nthreadcount=4\ntarget=9000";
     let story = Story { properties, takes_ns: MS / 10, one_at_a_time: true, ..Story::default() };
     let report = story.told().report;
@@ -332,7 +334,7 @@ fn refused_operations_are_counted_and_the_run_goes_on() {
     assert_eq!(told.report.failure, None);
 }
 
-/// The store gives records without fields.
+/// The store returns records without fields.
 #[test]
 fn nothing_to_verify_is_an_error_as_in_ycsb() {
     let properties = "operationcount=20\nreadproportion=1\nupdateproportion=0\ndataintegrity=true";
@@ -378,7 +380,7 @@ fn a_load_tries_again_as_long_as_it_should() {
     let told = load.told();
     assert_eq!(told.of("INSERT").returns["ERROR"], 6, "three attempts for each of two records");
     assert_eq!((told.report.ops, told.report.failure), (3, None));
-    // Four pauses of three seconds, each a fifth more or less.
+    // Four pauses of three seconds, each varied by a fifth.
     let elapsed_s = told.report.elapsed_ns / 1_000_000_000;
     assert!((9..=15).contains(&elapsed_s), "{elapsed_s}");
 }
@@ -392,7 +394,7 @@ fn threads_keep_to_the_schedule_and_say_how_well() {
     let schedule = told.report.schedule.unwrap();
     assert_eq!(told.report.ops, 100);
     assert!(told.report.elapsed_ns >= 99 * MS / 2, "nothing starts early");
-    // The histogram tells the end of a bin, of which 50,000 ns may be the middle.
+    // The histogram reports the end of a bin, and 50,000 ns may be in its middle.
     let p99_ns = schedule.lateness.p99_ns;
     assert!(if schedule.is_kept { p99_ns < 50_050 } else { 50_000 < p99_ns }, "{schedule:?}");
     assert!(schedule.waited_count > 0);
@@ -403,8 +405,8 @@ fn threads_keep_to_the_schedule_and_say_how_well() {
     assert!(text.contains(&line.replacen("schedule ", "  schedule  ", 1)), "{text}");
 }
 
-/// The observer waited for a client that had ended by a panic for ever, and so did the program. The others
-/// stop, be there an end to their work or not.
+/// The observer used to wait for ever for a client that had ended by a panic, and so did the
+/// program. The others stop, whether or not their work has an end.
 #[test]
 fn a_client_that_panics_ends_the_run() {
     let looks = Arc::new(AtomicU64::new(0));
@@ -437,7 +439,7 @@ fn the_same_seed_is_the_same_run() {
     assert_eq!(one.worked.measured.first_error, None);
 }
 
-/// Whoever waits for a flush holds all writers up: with eight clients the tail is that of one.
+/// A writer that waits for a flush holds up all writers: eight clients have the tail of one.
 #[test]
 fn in_virtual_time_a_write_waits_for_the_one_before_it() {
     let waits = |threads: u32| {
@@ -474,7 +476,8 @@ fn a_load_counts_what_was_inserted_and_not_what_was_tried() {
     assert_eq!(failure(100), None);
 }
 
-/// Each client had histograms of its own, 2.8 MB of them: the ten thousand that are allowed took 28 GB.
+/// Each client used to have its own histograms of 2.8 MB: the ten thousand clients that are allowed
+/// took 28 GB.
 #[test]
 fn many_clients_measure_in_few_places() {
     let properties = "operationcount=1000\nthreadcount=500";

@@ -59,7 +59,7 @@ final class ArrivalModel {
         double bias = number(properties, BIAS, 0.65);
         if (!(bias > 0.5 && bias < 1)) {
           throw new ArrivalException(
-              "a bias of " + bias + "; it lies between 0.5, which would be even, and 1, all in one "
+              "a bias of " + bias + "; it must lie between 0.5 (even) and 1 (all at one "
                   + "moment");
         }
         return new ArrivalModel(
