@@ -14,7 +14,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     store.put("unsynced", "who knows")?;
 
     disk.cut_power();
-    println!("without power: {}", store.put_with("late", "no", WriteOptions::SYNC).unwrap_err());
+    if let Err(error) = store.put_with("late", "no", WriteOptions::SYNC) {
+        println!("without power: {error}");
+    }
     drop(store);
 
     disk.power_cycle(&mut Prng::new(1))?; // the power is back
