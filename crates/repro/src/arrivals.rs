@@ -1,12 +1,12 @@
-//! Arrival series that figures draw and judge: a model, a rate, a length.
+//! Arrival series for figures: a model, a rate, a length.
 //!
 //! ```text
 //!   series --> arrivals in each millisecond --> 100 ms by the ms, a minute by 0.1 s, all by the second
 //!         |--> gaps ------> the first of them: autocorrelation, Hurst exponents
 //! ```
 //!
-//! The minute shown is the one with the number of arrivals that is nearest to the mean rate's, and so
-//! are the 100 ms within it: a burst or a pause that happens to come first says nothing.
+//! The minute shown is the one whose number of arrivals is closest to the mean rate, and likewise
+//! the 100 ms within it. A burst or a pause that happens to come first would not be representative.
 
 use imbrex_bench::BenchError;
 use imbrex_clockwork::Prng;
@@ -17,16 +17,16 @@ use serde::Serialize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where arrivals come from.
+/// The source of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalSource {
-    /// YCSB as it was: threads that wait for each operation and sleep when they are early.
+    /// The original YCSB: threads that wait for each operation and sleep when they are ahead.
     Original {
-        /// How many.
+        /// The number of threads.
         thread_count: u64,
     },
-    /// The same gap always.
+    /// Equal gaps.
     Constant,
     /// Independent gaps.
     Poisson,
@@ -37,50 +37,50 @@ pub enum ArrivalSource {
     },
     /// A sine of the rate, and Pareto gaps.
     Diurnal {
-        /// By how much the rate leaves the mean.
+        /// The amplitude of the rate.
         modulation_per_s: u64,
-        /// A day.
+        /// The length of a cycle.
         cycle_len_ms: u64,
-        /// Pareto's.
+        /// The shape of the Pareto gaps.
         shape_percent: u64,
     },
 }
 
-/// A series.
+/// A series of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArrivalSpec {
-    /// Of what.
+    /// The source.
     pub source: ArrivalSource,
-    /// Operations a second, in the mean.
+    /// Mean operations per second.
     pub rate_per_s: u64,
-    /// How long.
+    /// The length in seconds.
     pub len_s: u64,
-    /// Which of several: each has a seed of its own.
+    /// The number of the series among several with different seeds.
     pub number: u64,
 }
 
-/// What a series came to.
+/// The measurements of a series.
 #[derive(Clone, Debug)]
 pub struct ArrivalReport {
-    /// Arrivals.
+    /// The number of arrivals.
     pub operations: u64,
-    /// In each millisecond of 100.
+    /// Arrivals in each of 100 milliseconds.
     pub milliseconds: Vec<f64>,
-    /// In each tenth of a second of a minute.
+    /// Arrivals in each tenth of a second of a minute.
     pub tenths: Vec<f64>,
-    /// In each second of all.
+    /// Arrivals in each second of the whole run.
     pub seconds: Vec<f64>,
     /// The first 10,000 gaps, with the autocorrelation up to 300.
     pub few_gaps: SeriesFigures,
-    /// The first 100,000.
+    /// The first 100,000 gaps.
     pub many_gaps: SeriesFigures,
-    /// As many if each second's arrivals lay anywhere within it.
+    /// The first 100,000 gaps if the arrivals of each second were anywhere within it.
     pub shuffled_gaps: SeriesFigures,
-    /// Arrivals a second, with the autocorrelation up to half of them.
+    /// Arrivals per second, with the autocorrelation up to half of them.
     pub whole: SeriesFigures,
 }
 
-/// "A short duration": a second's arrivals.
+/// The thesis' "short duration": the arrivals of one second.
 pub(super) const GAPS_FEW: usize = 10_000;
 /// Ten times as many.
 pub(super) const GAPS_MANY: usize = 100_000;
@@ -104,7 +104,7 @@ impl ArrivalSource {
         }
     }
 
-    /// Its model; none for the original, which is no series that is made before it is run.
+    /// The model; `None` for the original YCSB, whose arrivals are not known before the run.
     pub(super) fn model(self) -> Option<ArrivalModel> {
         Some(match self {
             ArrivalSource::Original { .. } => return None,
@@ -131,7 +131,7 @@ impl ArrivalSpec {
         if self.number == 0 { source } else { format!("{source}, series {}", self.number + 1) }
     }
 
-    /// About how many arrivals it has: what progress counts.
+    /// The approximate number of arrivals, for progress.
     pub fn op_count(&self) -> u64 {
         self.rate_per_s * self.len_s
     }
@@ -158,7 +158,7 @@ const MS_NS: u64 = 1_000_000;
 const MINUTE_MS: usize = 60_000;
 const TENTH_MS: usize = 100;
 
-/// Carries `spec` out; `ops_done` grows as it goes, and `is_stopped` is asked as often.
+/// Executes `spec`, updating `ops_done` and polling `is_stopped` along the way.
 pub(super) fn execute(
     spec: &ArrivalSpec,
     seed: u64,
@@ -197,12 +197,12 @@ pub(super) fn execute(
     })
 }
 
-/// How many come in each `len_ms` of what is counted by the millisecond.
+/// Counts per `len_ms`, from counts per millisecond.
 fn by(len_ms: usize, counts: &[u32]) -> Vec<f64> {
     counts.chunks(len_ms).map(|part| part.iter().map(|&count| f64::from(count)).sum()).collect()
 }
 
-/// The first gaps of a series with so many arrivals each second, which lie anywhere within it.
+/// The first gaps of a series with these arrivals per second, placed anywhere within their second.
 fn shuffled_gaps(seconds: &[f64], seed: u64) -> Vec<f64> {
     let mut prng = Prng::new(seed).derive("anywhere within a second");
     let mut times: Vec<u64> = Vec::new();
@@ -218,8 +218,8 @@ fn shuffled_gaps(seconds: &[f64], seed: u64) -> Vec<f64> {
     times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
 }
 
-/// Of the stretches of `len_ms` within `within` the first whose number of arrivals is nearest to the
-/// mean's.
+/// Of the intervals of `len_ms` within `within`, the first whose number of arrivals is closest to
+/// the mean.
 fn most_usual(
     counts: &[u32],
     within: Range<usize>,
@@ -251,7 +251,7 @@ impl ArrivalReport {
     }
 }
 
-/// YCSB's client threads under a target, as its client of the time has them.
+/// YCSB's client threads with a target, as in its client of that time.
 ///
 /// ```text
 ///   clock, ms     |0         |1         |2         |3
@@ -259,12 +259,12 @@ impl ArrivalReport {
 /// ```
 ///
 /// After each operation a thread compares the milliseconds since its start, by a clock of whole
-/// milliseconds, with what it has done, and sleeps a millisecond at a time while it is ahead. A sleep
-/// lasts longer than it should, so now and then a millisecond is left out and the next has twice as
-/// many.
+/// milliseconds, with its operations, and sleeps a millisecond at a time while it is ahead. A sleep
+/// lasts longer than requested, so now and then a millisecond has no operation and the next one has
+/// twice as many.
 ///
-/// Source: YCSB 0.1.4, `Client.java`, the throttle of `ClientThread`; how long a sleep and an
-/// operation of the placeholder database take is assumed.
+/// Source: YCSB 0.1.4, `Client.java`, the throttle of `ClientThread`. The duration of a sleep and
+/// of an operation of the placeholder database are assumptions.
 #[derive(Debug)]
 struct OriginalYcsb {
     threads: Vec<Thread>,
@@ -274,22 +274,23 @@ struct OriginalYcsb {
 
 #[derive(Clone, Copy, Debug)]
 struct Thread {
-    /// When it began, by the clock of whole milliseconds.
+    /// Its start, by the clock of whole milliseconds.
     start_ms: u64,
     now_ns: u64,
     done: u64,
 }
 
-/// A database that does nothing, and logs that it was asked.
+/// The duration of an operation: the database does nothing but log it.
 const OPERATION_NS: u64 = 2_000;
-/// The kernel's timer slack is 50 microseconds; waking up takes some more.
+/// The excess of a sleep: the kernel's timer slack is 50 microseconds, and waking up takes longer
+/// still.
 const OVERSLEEP_NS: Range<u64> = 50_000..150_000;
 
 impl OriginalYcsb {
     fn new(thread_count: u64, rate_per_s: u64, seed: u64) -> OriginalYcsb {
         let mut prng = Prng::new(seed).derive("original YCSB");
         let mut thread = || {
-            // Threads are started one after the other, within the first millisecond.
+            // Threads start one after another, within the first millisecond.
             let now_ns = prng.below(MS_NS);
             Thread { start_ms: now_ns / MS_NS, now_ns, done: 0 }
         };

@@ -1,13 +1,13 @@
-//! Charts as SVG, in the forms that papers use: scatter, lines, bars with their numbers on top.
+//! Charts as SVG, in the forms that papers use: scatter, lines, and bars with their values on top.
 //!
 //! ```text
 //!   Chart { kind, axes, series } --to_svg--> <svg> text: no scripts, no fonts, no outside files
 //! ```
 //!
-//! The same chart gives the same bytes on any machine: coordinates are rounded to a tenth of a
-//! pixel, and points that fall on one spot are drawn once, so that a scatter of a hundred thousand
-//! points stays small. Colours are Okabe and Ito's, which colour-blind readers can tell apart; text
-//! takes the page's colour.
+//! The same chart gives the same bytes on any machine. Coordinates are rounded to a tenth of a
+//! pixel, and points at one spot are drawn once, so that a scatter of a hundred thousand points
+//! stays small. Colours are Okabe and Ito's, which colour-blind readers can distinguish; text has
+//! the page's colour.
 
 mod draw;
 
@@ -16,38 +16,38 @@ use serde::Serialize;
 /// A chart.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chart {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// How it is drawn.
+    /// The form.
     pub kind: ChartKind,
-    /// The x axis; for bars, its label alone counts.
+    /// The x axis; bars use only its label.
     pub x: Axis,
     /// The y axis.
     pub y: Axis,
-    /// What is drawn, in order of colour.
+    /// The series, in order of colour.
     pub series: Vec<Series>,
     /// For bars: the names of the groups along the x axis.
     pub groups: Vec<String>,
 }
 
-/// How a chart is drawn.
+/// The form of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChartKind {
-    /// A dot a point.
+    /// One dot per point.
     Scatter,
-    /// Points joined.
+    /// Points joined by lines.
     Lines,
-    /// One bar a series in each group, `y` its height and the group's number `x`.
+    /// One bar per series in each group; `y` is its height and `x` the group's number.
     Bars,
-    /// The same, one upon the other.
+    /// Stacked bars.
     Stacked,
 }
 
 /// One axis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Axis {
-    /// What it measures, and in which unit.
+    /// The quantity and its unit.
     pub label: String,
     /// Whether it is logarithmic.
     pub is_log: bool,
@@ -56,11 +56,11 @@ pub struct Axis {
 /// Points of one colour.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// What they are of.
+    /// The name.
     pub name: String,
     /// The points.
     pub points: Vec<(f64, f64)>,
-    /// For bars: what is written on top of each, where it is not its height.
+    /// For bars: the labels on top, if they are not the heights.
     pub labels: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl Series {
 }
 
 impl Chart {
-    /// A dot a point.
+    /// One dot per point.
     pub fn scatter(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Chart {
         let kind = ChartKind::Scatter;
         Chart { title: title.into(), kind, x, y, series, groups: Vec::new() }
@@ -95,7 +95,7 @@ impl Chart {
         Chart { kind: ChartKind::Lines, ..Chart::scatter(title, x, y, series) }
     }
 
-    /// Bars in groups: `series` gives one height a group.
+    /// Bars in groups; each series has one height per group.
     pub fn bars(
         title: impl Into<String>,
         groups: Vec<String>,
@@ -113,12 +113,12 @@ impl Chart {
         Chart { kind: ChartKind::Bars, groups, ..chart }
     }
 
-    /// The same, one upon the other.
+    /// Stacked bars.
     pub fn stacked(self) -> Chart {
         Chart { kind: ChartKind::Stacked, ..self }
     }
 
-    /// The chart with these texts on top of its bars: one list a series.
+    /// The chart with these labels on top of its bars: one list per series.
     pub fn labelled(mut self, labels: Vec<Vec<String>>) -> Chart {
         for (series, labels) in self.series.iter_mut().zip(labels) {
             series.labels = labels;

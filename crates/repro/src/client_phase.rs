@@ -1,4 +1,4 @@
-//! Phases with clients: what is offered to a store, and what its clients saw.
+//! Phases with clients: the load they offer, and the latencies they observe.
 //!
 //! ```text
 //!   back to back   each client asks again when it has its answer
@@ -10,39 +10,39 @@
 //!                     '---------------- response -------------------'
 //! ```
 //!
-//! Nothing but drives takes time in virtual time. A client's way to the store, a server's or a framework's, is
-//! a constant of each call, and part of the service time.
+//! In virtual time only drives take time. The way of a client to the store, through a server or a
+//! framework, is a constant per call and part of the service time.
 
 use crate::arrivals::ArrivalSource;
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What clients ask of a store.
+/// The load that clients offer to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ClientPhase {
-    /// Which operations, over the records that are there.
+    /// The operations, on the existing records.
     pub workload: YcsbWorkload,
-    /// How many.
+    /// The number of operations.
     pub count: u64,
-    /// Bytes a value.
+    /// Bytes per value.
     pub value_len_bytes: usize,
     /// Clients, each with one request at a time.
     pub client_count: u32,
-    /// When requests come; back to back for none.
+    /// The arrivals of requests; `None` for back to back.
     pub arrivals: Option<OpenLoop>,
-    /// What each call costs before it is at the store.
+    /// The time of each call before it reaches the store.
     pub call_ns: u64,
-    /// Whether scans find all that they ask for in memory, and never get to the store.
+    /// Whether scans are answered from memory and never reach the store.
     pub scans_in_memory: bool,
 }
 
-/// Arrivals that no store can hold up.
+/// Arrivals that do not depend on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OpenLoop {
-    /// Of what kind.
+    /// The source of arrivals.
     pub source: ArrivalSource,
-    /// How many a second in the mean.
+    /// Mean arrivals per second.
     pub rate_per_s: u64,
 }
 
@@ -58,24 +58,25 @@ impl ClientPhase {
     }
 }
 
-/// What the clients of a phase saw.
+/// The latencies that the clients of a phase observed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClientLatencies {
-    /// From a client's call to its answer.
+    /// From the call of a client to its answer.
     pub service: LatencyBins,
-    /// From when a request was intended to its answer.
+    /// From the intended start of a request to its answer.
     pub response: LatencyBins,
     /// Service times over the phase.
     #[serde(skip)]
     pub trace: Trace,
 }
 
-/// The first bin ends at a microsecond, and each of the others is a twentieth of a decade: to a thousand seconds.
+/// Bins: the first ends at a microsecond, and each further one covers a twentieth of a decade, up
+/// to a thousand seconds.
 const FIRST_NS: f64 = 1e3;
 const BINS_A_DECADE: usize = 20;
 const BIN_COUNT: usize = 9 * BINS_A_DECADE + 2;
 
-/// How many latencies lie in each of bins of equal length on a logarithmic axis.
+/// Counts of latencies in bins of equal width on a logarithmic axis.
 #[derive(Clone, Debug, Serialize)]
 pub struct LatencyBins {
     counts: Vec<u64>,
@@ -90,7 +91,7 @@ impl Default for LatencyBins {
     }
 }
 
-/// Where bin `at` ends.
+/// The upper end of bin `at`.
 fn end_ns(at: usize) -> f64 {
     FIRST_NS * libm::pow(10.0, at as f64 / BINS_A_DECADE as f64)
 }
@@ -112,7 +113,7 @@ impl LatencyBins {
         self.sum_ns = self.sum_ns.saturating_add(ns);
     }
 
-    /// The slowest, in milliseconds.
+    /// The maximum, in milliseconds.
     pub fn max_ms(&self) -> f64 {
         self.max_ns as f64 / 1e6
     }
@@ -122,13 +123,13 @@ impl LatencyBins {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / 1e6 / self.count as f64 }
     }
 
-    /// How many took longer than `ms`, to a bin.
+    /// The number of latencies above `ms`, to the precision of a bin.
     pub fn slower_than(&self, ms: f64) -> u64 {
         let first = bin_of((ms * 1e6) as u64) + 1;
         self.counts.iter().skip(first).sum()
     }
 
-    /// Percent that took so many milliseconds at most, bin by bin: the normalised cumulative histogram.
+    /// The percentage at or below the end of each bin: the normalised cumulative histogram.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
         let mut sum = 0;
         let all = self.count.max(1) as f64;
@@ -145,15 +146,15 @@ impl LatencyBins {
         points
     }
 
-    /// Percent that took longer, bin by bin, as far as there are any.
+    /// The percentage above the end of each bin, while there are any.
     pub fn slower(&self) -> Vec<(f64, f64)> {
         let rest = self.cumulative().into_iter().map(|(ms, percent)| (ms, 100.0 - percent));
         rest.filter(|(_, percent)| *percent > 1e-9).collect()
     }
 }
 
-/// A picture of latencies over time: which cells of a grid have one. The grid gets coarser as a phase gets
-/// longer, so that a picture of any length is some hundred cells wide.
+/// Latencies over time, as the occupied cells of a grid. The grid gets coarser as a phase gets
+/// longer, so that a picture of any length is a few hundred cells wide.
 #[derive(Clone, Debug)]
 pub struct Trace {
     column_ns: u64,

@@ -1,13 +1,13 @@
-//! One run carried out: a drive in memory, a layout on it, the phases in virtual time.
+//! Executes one run: a drive in memory, a layout on it, the phases in virtual time.
 //!
 //! ```text
 //!   RunSpec -> drive (profile, rule) -> Layout::format_with(recipe + tune) -> phases -> RunResult
 //! ```
 //!
-//! Values are made so that a memory-backed drive can hold a paper's 100 GB: 16 bytes that name the
-//! key and the write, then one byte over and over. The drive's memory compresses what has not been
-//! touched for a while, 64 KiB at a time, to about a sixtieth; tables themselves are not compressed,
-//! so the store and the modelled disk move every byte.
+//! Values are built so that a memory-backed drive can hold a paper's 100 GB: 16 bytes identify the
+//! key and the write, then one byte repeats. The drive's memory compresses data that was not
+//! touched for a while, 64 KiB at a time, to about a sixtieth. The tables are not compressed, so
+//! the store and the modelled disk move every byte.
 
 mod clients;
 
@@ -33,13 +33,13 @@ use imbrex_workload::ycsb::stream::{YcsbOp, YcsbStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What compactions are remembered: all of them.
+/// The number of remembered compactions: all of them.
 const LINE_COUNT_MAX: usize = usize::MAX;
 
-/// How often progress is told.
+/// The interval of progress reports.
 const OPS_PER_TICK: u64 = 256;
 
-/// Carries `spec` out from `seed`; `ops_done` grows as it goes, and `is_stopped` is asked as often.
+/// Executes `spec` with `seed`, updating `ops_done` and polling `is_stopped` along the way.
 pub(super) fn execute(
     spec: &RunSpec,
     seed: u64,
@@ -59,14 +59,14 @@ pub(super) fn execute(
     closed.map(|()| result)
 }
 
-/// Who looks on while a run goes.
+/// Progress and the stop flag of a run.
 #[derive(Clone, Copy)]
 struct Watched<'a> {
     ops_done: &'a AtomicU64,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
-/// A stack at work.
+/// A running stack.
 struct Bench {
     runtime: Runtime,
     world: Arc<VirtualWorld>,
@@ -76,12 +76,12 @@ struct Bench {
     compresses: bool,
     rests: bool,
     is_zoned: bool,
-    /// What the last load wrote.
+    /// The content written by the last load.
     loaded: Loaded,
     reach_bytes: u64,
 }
 
-/// What a store holds after a load.
+/// The content of a store after a load.
 #[derive(Clone, Copy)]
 struct Loaded {
     order: LoadOrder,
@@ -123,7 +123,7 @@ impl Bench {
         let Bench { world, stack, keyspace, .. } = self;
         drop(keyspace);
         let closed = stack.close().map_err(BenchError::layout);
-        // Jobs hold the runtime that holds them; without this the memory would stay.
+        // Jobs hold the runtime, which holds the jobs. Without this, the memory would leak.
         world.drop_jobs();
         closed
     }
@@ -177,7 +177,7 @@ impl Bench {
         let totals = Totals { user_bytes, ..after - before };
         let totals_at_last_op = Totals { user_bytes, ..ended - before };
         if let Some(last) = tally.milestones.last_mut() {
-            // What the load left to do is part of it.
+            // The background work after the load is part of it.
             *last = self.milestone(tally.ops, last.totals.user_bytes);
         }
         Ok(PhaseResult {
@@ -244,7 +244,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A get does not hand over to background jobs as a put does: it has nothing to ask of them.
+    /// A get, unlike a put, does not yield to background jobs, because it needs nothing from them.
     fn let_others_work(&self) {
         if !self.rests {
             self.runtime.scheduler.yield_now();
@@ -267,7 +267,8 @@ impl Bench {
         read_ahead_bytes: usize,
         tally: &mut Tally<'_>,
     ) -> Result<(), EngineError> {
-        // What the reads before left in the cache is left out: it would be another phase's work.
+        // Blocks that earlier reads left in the cache are dropped, because they belong to another
+        // phase.
         let options = ReadOptions { read_ahead_bytes, fill_cache: false, ..ReadOptions::default() };
         let mut cursor = self.keyspace.iter(options)?;
         cursor.seek_to_first()?;
@@ -351,7 +352,7 @@ impl Bench {
         clock.now_ns()
     }
 
-    /// All counters now; user bytes are the caller's to fill in.
+    /// All current counters; the caller fills in the user bytes.
     fn totals(&self) -> Totals {
         let metrics = self.stack.db.metrics();
         let files = self.stack.files.stats();
@@ -385,7 +386,7 @@ impl Bench {
         }
     }
 
-    /// What lies unsorted, and what on the drive beside.
+    /// The unsorted data, and the data on the second drive.
     fn tiers(&self) -> TierState {
         let metrics = self.stack.db.metrics();
         let flash = self.stack.tiers.as_ref().and_then(TieredFiles::tier_stats);
@@ -452,7 +453,7 @@ impl Bench {
     }
 }
 
-/// The key of a number: in order of the number, or scattered for a load of YCSB's.
+/// The key of a number: in numeric order, or scattered for a load like YCSB's.
 fn key(number: u64, order: LoadOrder) -> [u8; KEY_LEN_BYTES] {
     let place = match order {
         LoadOrder::Once | LoadOrder::Again => scatter(number),
@@ -463,10 +464,10 @@ fn key(number: u64, order: LoadOrder) -> [u8; KEY_LEN_BYTES] {
     key
 }
 
-/// A value being made: who it is of, and filling.
+/// A value buffer: an identification and filling.
 struct Value {
     buf: Vec<u8>,
-    /// How much of it, from its start, nothing compresses.
+    /// The length of its incompressible prefix.
     noise_len_bytes: usize,
 }
 
@@ -482,7 +483,7 @@ impl Value {
     fn of(&mut self, number: u64, op: u64) -> &[u8] {
         self.buf[..8].copy_from_slice(&number.to_le_bytes());
         self.buf[8..16].copy_from_slice(&op.to_le_bytes());
-        // Another byte for another key, so that two values are never the same page of a host.
+        // A different byte for each key, so that two values never form identical pages on the host.
         self.buf[16..].fill((scatter(number) >> 56) as u8);
         if self.noise_len_bytes > 16 {
             let words = self.buf[16..self.noise_len_bytes].chunks_exact_mut(8);
@@ -495,7 +496,7 @@ impl Value {
     }
 }
 
-/// What a phase has seen so far.
+/// The measurements of a phase so far.
 struct Tally<'a> {
     ops: u64,
     found: u64,
@@ -523,14 +524,14 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Notes that an operation ended.
+    /// Records the end of an operation.
     fn note(&mut self, now_ns: u64) {
         let took_ns = now_ns - self.last_ns;
         self.last_ns = now_ns;
         self.note_taking(took_ns);
     }
 
-    /// Notes that an operation took so long.
+    /// Records the latency of an operation.
     fn note_taking(&mut self, ns: u64) {
         self.latencies.record(ns);
         self.ops += 1;
@@ -541,7 +542,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Tells the progress what it has not heard yet.
+    /// Reports the operations since the last report.
     fn flush(&mut self) {
         self.watched.ops_done.fetch_add(self.untold, Ordering::Relaxed);
         self.untold = 0;

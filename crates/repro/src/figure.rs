@@ -1,4 +1,4 @@
-//! A figure: what it runs, and the page that it makes of the results.
+//! A figure: its runs, and the page built from their results.
 
 use crate::arrivals::ArrivalSpec;
 use crate::page::Page;
@@ -12,17 +12,17 @@ use crate::work::Work;
 pub struct Figure {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
-    /// Where it was published.
+    /// Its source.
     pub paper: &'static str,
-    /// What it needs.
+    /// Its runs.
     pub(crate) runs: Runs,
-    /// What it says, given what the runs found.
+    /// Builds its page from the results.
     pub(crate) page: fn(&Size, &Results) -> Page,
 }
 
-/// What a figure runs.
+/// The runs of a figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Runs {
     /// Stores.

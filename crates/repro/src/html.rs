@@ -1,4 +1,5 @@
-//! One self-contained page: claims, pictures and words of every figure; no scripts, no outside files.
+//! One self-contained HTML page with the claims, charts and notes of every figure; no scripts, no
+//! external files.
 
 use crate::page::Table;
 use crate::reproduction::{FigurePage, Reproduction};
@@ -6,7 +7,7 @@ use imbrex_bench::svg::escape;
 use std::fmt::Write;
 
 impl Reproduction {
-    /// One page for a browser, with nothing outside of it.
+    /// One page for a browser, without external files.
     pub fn to_html(&self) -> String {
         page(self)
     }
@@ -34,8 +35,8 @@ fn page(reproduction: &Reproduction) -> String {
     let size = reproduction.size;
     let _ = writeln!(
         out,
-        "<p>imbrex {}, scale {} of the papers' sizes, seed {}; virtual time on emulated drives: the \
-         same command gives the same page on any machine. Of all that has a number: {}.</p>",
+        "<p>imbrex {}, scale {} of the papers' sizes, seed {}; virtual time on emulated drives, so \
+         the same command gives the same page on any machine. {}.</p>",
         env!("CARGO_PKG_VERSION"),
         size.scale,
         size.seed,

@@ -1,4 +1,4 @@
-//! Published figures, run again: one command a figure, the paper's value beside ours.
+//! Published figures, reproduced: one command per figure, with the paper's value next to ours.
 //!
 //! ```text
 //!   Figure {runs, page}  --runs-->  RunSpec, RunSpec, ...    each distinct one is carried out once
@@ -8,17 +8,17 @@
 //! ```
 //!
 //! A figure is a small declarative file in `figures`: what to run, what to compare with, how to
-//! draw. It never measures anything itself, and no figure of a paper other than the claimed value
-//! occurs in it: every number of ours comes from the stack's own counters.
+//! draw. It measures nothing itself. The only numbers of a paper in it are the claimed values; all
+//! our numbers come from the stack's own counters.
 //!
-//! `scale` is a share of the paper's sizes: data and drive shrink together, so that the same share
-//! of the drive is used and seeks span the same share of the arm's stroke; tables, bands and memory
+//! `scale` is a share of the paper's sizes. Data and drive shrink together, so that the same share
+//! of the drive is used and seeks span the same share of the arm's stroke. Tables, bands and memory
 //! keep their size.
 //!
 //! Invariants
 //!   R1  Same figures, same size: the same bytes of JSON and HTML, on any machine, with any number of
 //!       workers.
-//!   R2  A run that could not be made is named with its reason; the others are shown.
+//!   R2  A failed run is listed with its reason; the results of the other runs are shown.
 
 pub mod arrivals;
 pub mod chart;
@@ -43,7 +43,7 @@ pub use replays::GivenTrace;
 pub use reproduction::{FigurePage, Reproduction, Watch, repro};
 pub use spec::Size;
 
-/// The scale of `imbrex repro` when none is asked for: minutes rather than hours.
+/// The default scale of `imbrex repro`: minutes rather than hours.
 pub const SCALE_DEFAULT: f64 = 0.02;
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! The claims as Markdown: what `docs/results` keeps.
+//! The claims as Markdown, as kept in `docs/results`.
 
 use crate::page::Table;
 use crate::reproduction::{FigurePage, Reproduction};
 use std::fmt::Write;
 
 impl Reproduction {
-    /// The claims and notes as Markdown, as `docs/results` keeps them.
+    /// The claims and notes as Markdown, as kept in `docs/results`.
     pub fn to_markdown(&self) -> String {
         page(self)
     }
 }
 
-/// The claims, tables and notes of `reproduction`, a heading a figure.
+/// The claims, tables and notes of `reproduction`, one heading per figure.
 fn page(reproduction: &Reproduction) -> String {
     let size = reproduction.size;
     let mut out = format!(

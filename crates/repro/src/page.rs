@@ -1,95 +1,95 @@
-//! A figure's outcome: claims side by side, conditions, pictures, words.
+//! The page of a figure: claims, conditions, charts, notes.
 //!
 //! Invariants
-//!   P1  A claim of an order is met only on its own side of equality: a tie is none, and no tolerance reaches
-//!       across.
-//!   P2  What could not be measured is no number (a NaN), and no claim: a page names it. A measured 0 is judged
-//!       by its side as any other value.
+//!   P1  A claim about an order is met only on its own side of 1. A tie does not meet it, and no
+//!       tolerance applies.
+//!   P2  A value that could not be measured is NaN; it makes no claim, and the page names it. A
+//!       measured 0 is judged like any other value.
 
 use crate::chart::Chart;
 use imbrex_bench::svg::short;
 use serde::Serialize;
 
-/// What a figure came to.
+/// The outcome of a figure.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Page {
-    /// The paper's values beside ours.
+    /// The paper's values next to ours.
     pub claims: Vec<Claim>,
-    /// Figures without a counterpart in the paper, and the conditions compared.
+    /// Tables without a counterpart in the paper, and the conditions.
     pub tables: Vec<Table>,
-    /// Pictures in the paper's form.
+    /// Charts in the paper's form.
     pub charts: Vec<Chart>,
-    /// What a reader must know to judge the numbers.
+    /// Notes that a reader needs to judge the numbers.
     pub notes: Vec<String>,
-    /// Runs that could not be made, and why.
+    /// Failed runs, and why.
     pub missing: Vec<String>,
 }
 
-/// One claim of a paper, and what was found.
+/// One claim of a paper, and our result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// What is claimed.
+    /// The claim.
     pub what: String,
-    /// The paper's value; 1 where it has an order alone; none where it draws it without either.
+    /// The paper's value; 1 if the paper gives only an order; `None` if it only draws the value.
     pub paper: Option<f64>,
-    /// Ours; no number where it could not be measured.
+    /// Our value; NaN if it could not be measured.
     pub ours: f64,
     /// The unit of both.
     pub unit: String,
-    /// Ours as a share of the paper's.
+    /// Our value divided by the paper's.
     pub ratio: Option<f64>,
-    /// How it came out.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The same claim as measured under other conditions.
+    /// The claim under other conditions.
     pub elsewhere: Vec<Elsewhere>,
     #[serde(skip)]
     better: Better,
-    /// Which of two is ahead is all that the paper says.
+    /// Whether the paper says only which of two is ahead.
     #[serde(skip)]
     is_order: bool,
 }
 
-/// A claim measured again, or read off differently, under another condition of the same run.
+/// A claim measured again, or evaluated differently, under another condition of the same run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Elsewhere {
-    /// Which condition.
+    /// The condition.
     pub condition: String,
-    /// What the claim comes to there.
+    /// Our value under it.
     pub value: f64,
-    /// Whether this condition carries the claim: there it is met or exceeded, or, where it should be
-    /// the same, the paper's value lies between ours and the one there.
+    /// Whether this condition explains the claim: under it the claim is met or exceeded; or, for a
+    /// claim of equality, the paper's value lies between our two values.
     pub carries: bool,
 }
 
-/// How a claim came out.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Within the tolerance of the paper's value; of an order, on its side.
+    /// Within the tolerance of the paper's value; for an order, on its side.
     Met,
     /// Better than the paper's value by more than the tolerance.
     Exceeded,
-    /// Worse by more than the tolerance, and a condition that was measured as well carries it.
+    /// Worse by more than the tolerance, but a measured condition explains it.
     Explained,
-    /// Worse by more than the tolerance; nothing measured says why.
+    /// Worse by more than the tolerance, and no measured condition explains it.
     Missed,
-    /// The paper has no number to hold it against.
+    /// The paper gives no number to compare with.
     Shown,
 }
 
-/// Which side of the paper's value is the better one.
+/// The better side of the paper's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// The larger.
     Larger,
     /// The smaller.
     Smaller,
-    /// Neither: it should come out the same.
+    /// Neither: the values should be equal.
     Same,
 }
 
-/// Ours may be so much worse than the paper's value and still meet it: papers round. Equality is no number
-/// that a paper has rounded: an order is judged without (P1).
+/// How much worse than the paper's value ours may be and still meet it, because papers round their
+/// values. An order has no rounded value, so it is judged without tolerance (P1).
 const TOLERANCE: f64 = 0.05;
 
 impl Claim {
@@ -114,15 +114,15 @@ impl Claim {
         }
     }
 
-    /// A claim of a paper that says only that of two one is ahead: `ours` is the one over the other, and
-    /// `better`, which is a side, says on which side of 1 it should be.
+    /// A claim that gives only an order: `ours` is the ratio of the two, and `better`, which is not
+    /// `Same`, is the expected side of 1.
     pub fn order(what: impl Into<String>, better: Better, ours: f64) -> Claim {
         assert!(better != Better::Same, "P1: an order has a side");
         let claim = Claim::new(what, better, 1.0, ours, "x");
         Claim { verdict: judge_order(better, ours), is_order: true, ..claim }
     }
 
-    /// A value that the paper shows without a number.
+    /// A value for which the paper gives no number.
     pub fn shown(what: impl Into<String>, ours: f64, unit: &str) -> Claim {
         Claim {
             what: what.into(),
@@ -137,8 +137,7 @@ impl Claim {
         }
     }
 
-    /// The claim, and what it comes to under `condition`; nothing is added where that was not
-    /// measured, which leaves 0 or no number.
+    /// Adds the value under `condition`, unless it was not measured (0 or NaN).
     pub fn under(mut self, condition: impl Into<String>, value: f64) -> Claim {
         if !value.is_finite() || value == 0.0 {
             return self;
@@ -163,7 +162,7 @@ impl Claim {
     }
 }
 
-/// How a value comes out against the paper's.
+/// Judges a value against the paper's.
 fn judge(better: Better, paper: f64, ours: f64) -> Verdict {
     let ratio = ours / paper;
     match better {
@@ -177,7 +176,7 @@ fn judge(better: Better, paper: f64, ours: f64) -> Verdict {
     }
 }
 
-/// How one over the other comes out against an order (P1).
+/// Judges a ratio against an order (P1).
 fn judge_order(better: Better, ours: f64) -> Verdict {
     match better {
         Better::Larger if ours > 1.0 => judge(better, 1.0, ours),
@@ -199,10 +198,10 @@ impl Verdict {
     }
 }
 
-/// Rows of text under a heading.
+/// A table of text.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// What it tells.
+    /// Its title.
     pub title: String,
     /// Names of the columns.
     pub header: Vec<String>,
@@ -217,14 +216,14 @@ impl Table {
         Table { title: title.into(), header, rows: Vec::new() }
     }
 
-    /// Adds a row that starts with a name and goes on with numbers.
+    /// Adds a row with a name and numbers.
     pub fn row(&mut self, name: impl Into<String>, values: &[f64]) {
         let mut cells = vec![name.into()];
         cells.extend(values.iter().map(|v| short(*v)));
         self.rows.push(cells);
     }
 
-    /// Lines for a terminal, columns aligned.
+    /// Lines for a terminal, with aligned columns.
     pub(crate) fn lines(&self) -> Vec<String> {
         let all: Vec<&Vec<String>> = std::iter::once(&self.header).chain(&self.rows).collect();
         let columns = all.iter().map(|row| row.len()).max().unwrap_or(0);
@@ -244,11 +243,11 @@ impl Table {
 }
 
 impl Page {
-    /// The page without claims that runs which could not be made would have to answer, and without those
-    /// that the runs which were made could not (P2).
+    /// The page without claims that depend on failed runs, and without those that the completed
+    /// runs could not measure (P2).
     pub(super) fn without_the_unmeasured(mut self) -> Page {
         if !self.missing.is_empty() {
-            // What a missing run leaves may be 0 as well.
+            // A missing run may also leave a 0.
             self.claims.retain(|claim| claim.is_measured() && claim.ours != 0.0);
             return self;
         }
@@ -283,7 +282,7 @@ impl Page {
         table
     }
 
-    /// The claims under other conditions, if there are any.
+    /// The claims under other conditions, if any.
     pub(crate) fn condition_table(&self) -> Option<Table> {
         let title = "the same claims under other conditions";
         let mut table = Table::new(title, &["claim", "condition", "paper", "there", ""]);
@@ -301,7 +300,7 @@ impl Page {
         Some(table).filter(|table| !table.rows.is_empty())
     }
 
-    /// All tables but that of the claims.
+    /// All tables except that of the claims.
     pub(crate) fn further_tables(&self) -> impl Iterator<Item = Table> {
         self.condition_table().into_iter().chain(self.tables.iter().cloned())
     }
@@ -379,8 +378,8 @@ mod tests {
         );
     }
 
-    /// An order was met up to 5 % on the wrong side, as if 1 were a number that a paper had rounded: SEALDB
-    /// behind LevelDB counted as ahead of it (P1).
+    /// An order used to count as met up to 5 % on the wrong side, as if 1 were a number that a
+    /// paper had rounded: SEALDB behind LevelDB counted as ahead of it (P1).
     #[test]
     fn an_order_is_met_on_its_own_side_alone() {
         let larger = |ours| Claim::order("ahead", Better::Larger, ours);
@@ -397,7 +396,7 @@ mod tests {
         );
         assert_eq!(larger(f64::NAN).verdict, missed);
         assert_eq!((larger(0.97).paper, larger(0.97).ratio), (Some(1.0), Some(0.97)));
-        // Nor is a missed one explained by a condition that has the order turned round as well.
+        // A condition that also reverses the order does not explain a missed one either.
         let there = |value| {
             let claim = larger(0.9).under("a", value);
             (claim.verdict, claim.elsewhere[0].carries)
@@ -407,7 +406,7 @@ mod tests {
         assert_eq!(there(1.01), (Verdict::Explained, true));
     }
 
-    /// What no run could answer was missed, and so counted (P2).
+    /// Values that no run could measure used to count as missed (P2).
     #[test]
     fn what_was_not_measured_is_named_and_no_claim() {
         let claims = vec![

@@ -1,4 +1,4 @@
-//! Replays that figures run: a trace, a write buffer, an order of eviction and one of cleaning.
+//! Replays for figures: a trace, a write buffer, an order of eviction and one of cleaning.
 
 use imbrex_bench::BenchError;
 use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay, survey};
@@ -8,12 +8,12 @@ use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A trace that the user has, for the figures of the block driver.
+/// A user's trace, for the figures of the block driver.
 ///
-/// It lives as long as the program, because what figures run is plain data that is copied.
+/// It lives until the program ends, because the runs of figures are plain data that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GivenTrace {
-    /// What it stands for: `LUN0`, or any other name.
+    /// Its name: `LUN0` for a trace of the paper, or any other name.
     pub name: &'static str,
     path: &'static Path,
     request_count: u64,
@@ -21,7 +21,7 @@ pub struct GivenTrace {
 }
 
 impl GivenTrace {
-    /// Reads the file at `path` through: what cannot be read fails before the first run.
+    /// Reads the whole file at `path`, so that a bad file fails before the first run.
     ///
     /// # Errors
     /// [`BenchError::Trace`]; [`BenchError::Options`]: it has no requests.
@@ -36,26 +36,26 @@ impl GivenTrace {
     }
 }
 
-/// Its name: the same trace in another place gives the same page.
+/// Only its name, so that the same trace in another place gives the same page.
 impl Serialize for GivenTrace {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name)
     }
 }
 
-/// What is replayed.
+/// The replayed trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplayTrace {
-    /// Made of a shape.
+    /// Synthetic, of a shape.
     Synthetic(Shape),
-    /// Recorded; it comes with the program.
+    /// Recorded, and bundled with the program.
     Bundled(BundledTrace),
-    /// A file.
+    /// A user's file.
     Given(GivenTrace),
 }
 
 impl ReplayTrace {
-    /// What it stands for.
+    /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
             ReplayTrace::Synthetic(shape) => shape.name,
@@ -64,7 +64,7 @@ impl ReplayTrace {
         }
     }
 
-    /// How much it touches, or may.
+    /// The bytes that it touches, or may touch.
     pub fn footprint_bytes(&self) -> u64 {
         match self {
             ReplayTrace::Synthetic(shape) => shape.footprint_bytes,
@@ -82,31 +82,31 @@ impl ReplayTrace {
     }
 }
 
-/// Which zones are cleaned.
+/// The choice of zones to clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CleaningChoice {
-    /// Of the 20 with the most garbage the 2 that merge the most nodes.
+    /// Of the 20 zones with the most garbage, the 2 that merge the most nodes.
     MostMerged,
-    /// The 2 with the most garbage: the baseline.
+    /// The 2 zones with the most garbage: the baseline.
     MostGarbage,
 }
 
-/// One replay: everything that decides its outcome but the seed.
+/// One replay: everything that decides its outcome, except the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplaySpec {
-    /// Of what.
+    /// The trace.
     pub trace: ReplayTrace,
-    /// How much the write buffer may hold; 0 for none.
+    /// The capacity of the write buffer; 0 for none.
     pub buffer_bytes: u64,
-    /// What leaves it first.
+    /// The order of eviction.
     pub evicts: EvictionOrder,
-    /// Which zones are cleaned.
+    /// The choice of zones to clean.
     pub cleans: CleaningChoice,
-    /// A zone of the drive.
+    /// The length of a zone.
     pub zone_len_bytes: u64,
-    /// How much of the data zones the trace's addresses fill.
+    /// The share of the data zones that the trace's addresses fill.
     pub fill_percent: u64,
-    /// Whether a request comes when the one before is done, and not at its own time.
+    /// Whether a request arrives when the one before completes, instead of at its own time.
     pub is_closed_loop: bool,
 }
 
@@ -127,7 +127,7 @@ impl ReplaySpec {
         format!("{}, buffer {megabytes:.1} MB, {evicts}{cleans}{paces}", self.trace.name())
     }
 
-    /// How many requests it has: what progress counts.
+    /// The number of requests, for progress.
     pub fn op_count(&self) -> u64 {
         self.trace.request_count()
     }
@@ -158,7 +158,7 @@ impl ReplaySpec {
     }
 }
 
-/// Carries `spec` out; `ops_done` grows as it goes, and `is_stopped` is asked as often.
+/// Executes `spec`, updating `ops_done` and polling `is_stopped` along the way.
 pub(super) fn execute(
     spec: &ReplaySpec,
     seed: u64,

@@ -1,4 +1,4 @@
-//! Runs what figures need, each distinct run once, and writes their pages.
+//! Executes the runs that figures need, each distinct run once, and builds the pages.
 
 use crate::arrivals;
 use crate::execute::execute;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far a reproduction is; read by whoever shows it.
+/// The progress of a reproduction.
 #[derive(Debug, Default)]
 pub struct Watch {
     op_count: AtomicU64,
@@ -35,7 +35,7 @@ impl Watch {
         self.ops_done.load(Ordering::Relaxed)
     }
 
-    /// The runs at work, in a few words each.
+    /// The current runs, in a few words each.
     pub fn running(&self) -> Vec<String> {
         self.lock().clone()
     }
@@ -45,37 +45,37 @@ impl Watch {
     }
 }
 
-/// What a reproduction came to.
+/// The result of a reproduction.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reproduction {
-    /// At which size.
+    /// The size.
     pub size: Size,
-    /// The figures, in the order asked for.
+    /// The figures, in the requested order.
     pub figures: Vec<FigurePage>,
-    /// Figures that were asked for and whose runs were stopped before their end.
+    /// Requested figures whose runs were stopped early.
     pub unfinished: Vec<&'static str>,
 }
 
-/// One figure's outcome.
+/// The result of one figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigurePage {
     /// Its name.
     pub name: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
-    /// Where it was published.
+    /// Its source.
     pub paper: &'static str,
-    /// What it came to.
+    /// Its page.
     pub page: Page,
 }
 
-/// Runs what `figures` need at `size`, each distinct run once and `jobs` at a time, and writes their
-/// pages. `is_stopped` is asked between two operations of every run; of what was stopped come the figures whose runs
-/// had all ended.
+/// Executes the runs of `figures` at `size`, each distinct run once and `jobs` at a time, and
+/// builds the pages. Polls `is_stopped` between any two operations. After a stop, the result has
+/// the figures whose runs had all ended.
 ///
 /// # Errors
-/// [`BenchError::Options`] for a scale outside 0 to 1, and for a name in [`Size::only`] that no trace of these figures
-/// has; [`BenchError::Stopped`] before the first figure was done.
+/// [`BenchError::Options`]: the scale is outside 0 to 1, or no trace of these figures has a name in
+/// [`Size::only`]; [`BenchError::Stopped`]: stopped before the first figure was done.
 pub fn repro(
     figures: &[Figure],
     size: Size,
@@ -84,7 +84,7 @@ pub fn repro(
     is_stopped: &(dyn Fn() -> bool + Sync),
 ) -> Result<Reproduction, BenchError> {
     if !(size.scale > 0.0 && size.scale <= 1.0) {
-        let message = format!("--scale is {}; it is more than 0 and at most 1", size.scale);
+        let message = format!("--scale is {}; it must be more than 0 and at most 1", size.scale);
         return Err(BenchError::Options(message));
     }
     figures::check_only(figures, &size).map_err(BenchError::Options)?;
@@ -94,7 +94,7 @@ pub fn repro(
             works.push(work);
         }
     }
-    // The longest first: the last worker to finish then has little left alone.
+    // The longest runs first, so that the last worker has little left to do alone.
     works.sort_by_key(|work| std::cmp::Reverse(work.op_count()));
     watch.op_count.store(works.iter().map(Work::op_count).sum(), Ordering::Relaxed);
     let found = fan_out(worker_count(jobs, works.len()), &works, |work| {
@@ -126,7 +126,7 @@ pub fn repro(
     if let Some(fault) = results.fault_of_all().filter(|_| stopped.is_empty()) {
         return Err(BenchError::Options(format!("no run was possible: {fault}")));
     }
-    // A figure of some of its runs would not be what its words say.
+    // A figure with only some of its runs would contradict its words.
     let is_whole =
         |figure: &&Figure| figure.runs.works(&size).iter().all(|work| !stopped.contains(work));
     let (whole, unfinished): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(is_whole);
@@ -182,12 +182,12 @@ impl Reproduction {
         text
     }
 
-    /// What was asked for and stopped, in words; none if nothing was.
+    /// The names of the unfinished figures; `None` if there are none.
     pub fn unfinished_names(&self) -> Option<String> {
         Some(self.unfinished.join(", ")).filter(|names| !names.is_empty())
     }
 
-    /// How many claims came out how, in words.
+    /// The number of claims per verdict, in words.
     pub fn verdicts(&self) -> String {
         let count = |verdict: Verdict| {
             let claims = self.figures.iter().flat_map(|figure| &figure.page.claims);

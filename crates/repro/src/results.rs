@@ -1,4 +1,4 @@
-//! What runs found: counters of every phase, states at milestones, one line a compaction.
+//! Results of runs: counters of every phase, states at milestones, one line per compaction.
 
 use crate::arrivals::{ArrivalReport, ArrivalSpec};
 use crate::client_phase::ClientLatencies;
@@ -11,20 +11,20 @@ use imbrex_engine::CompactionLine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Running totals of a stack since it was made; subtract two to get an interval.
+/// Running totals of a stack since its creation; subtract two for an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// By the run's clock.
+    /// The time of the run's clock.
     pub at_ns: u64,
-    /// Keys and values handed to the store.
+    /// Bytes of keys and values written to the store.
     pub user_bytes: u64,
     /// Written to the log.
     pub log_bytes: u64,
-    /// Of that, written to logs begun while a compaction ran.
+    /// The part of it in logs started while a compaction ran.
     pub offloaded_bytes: u64,
     /// Written by flushes.
     pub flush_bytes: u64,
-    /// How long flushes took.
+    /// The duration of flushes.
     pub flush_ns: u64,
     /// Read by compactions.
     pub compaction_in_bytes: u64,
@@ -34,13 +34,13 @@ pub struct Totals {
     pub compaction_count: u64,
     /// Compactions that only moved tables to another level.
     pub move_count: u64,
-    /// Commits of the file layer made durable, without those of logs and cleaning.
+    /// Durable commits of the file layer, except those of logs and of cleaning.
     pub commit_count: u64,
     /// Time that writers waited for background work.
     pub stall_ns: u64,
     /// Moved by cleaning.
     pub cleaned_bytes: u64,
-    /// How long the drive worked while cleaning ran.
+    /// The busy time of the drive during cleaning.
     pub cleaning_busy_ns: u64,
     /// Read requests to the drive.
     pub drive_reads: u64,
@@ -48,17 +48,17 @@ pub struct Totals {
     pub drive_read_bytes: u64,
     /// Bytes that the drive wrote.
     pub drive_written_bytes: u64,
-    /// Of those, what a translation layer added.
+    /// The part of them that a translation layer added.
     pub added_read_bytes: u64,
-    /// Of those, what a translation layer added.
+    /// The part of them that a translation layer added.
     pub added_written_bytes: u64,
     /// Requests that moved the head.
     pub seeks: u64,
-    /// How long the drive was busy.
+    /// The busy time of the drive.
     pub busy_ns: u64,
     /// Top tracks that were backed up and moved back.
     pub rewritten_tracks: u64,
-    /// Syncs that writing tables to tracks asked for, besides those of commits.
+    /// Syncs for writing tables to tracks, in addition to those of commits.
     pub track_syncs: u64,
 }
 
@@ -99,7 +99,7 @@ impl Totals {
         ratio(self.flush_bytes + self.compaction_out_bytes, self.user_bytes)
     }
 
-    /// AWA: bytes the drive wrote per byte it was told to write, cleaning counted as added.
+    /// AWA: bytes that the drive wrote per byte of write requests, with cleaning counted as added.
     pub fn added_write_amp_ratio(&self) -> f64 {
         let added = self.added_written_bytes + self.cleaned_bytes;
         ratio(self.drive_written_bytes, self.drive_written_bytes.saturating_sub(added))
@@ -114,28 +114,28 @@ impl Totals {
 /// The state of the drive's space at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SpaceState {
-    /// All that files could use.
+    /// The space available to files.
     pub capacity_bytes: u64,
     /// Held by live files.
     pub valid_bytes: u64,
-    /// Dead, and given back only when the zone or the set is: cleaning or time brings it back.
+    /// Dead data, whose space is freed only with the whole zone or set.
     pub dead_bytes: u64,
-    /// What cannot be written until something dies: valid, dead and fragments; on a drive with
-    /// zones, whole zones.
+    /// Space that cannot be written until something dies: valid data, dead data and fragments; on a
+    /// drive with zones, whole zones.
     pub occupied_bytes: u64,
-    /// The longest stretch, from the first byte for files, that was ever used.
+    /// The highest extent ever used, from the first byte for files.
     pub reach_bytes: u64,
-    /// In free runs shorter than the mean set.
+    /// Bytes in free runs shorter than the mean set.
     pub fragment_bytes: u64,
-    /// How many such runs there are.
+    /// The number of such runs.
     pub fragment_count: u64,
-    /// Kept blank because a write there would destroy valid data.
+    /// Space kept blank because a write there would destroy valid data.
     pub guard_bytes: u64,
-    /// How long sets are on average; 0 without sets.
+    /// The mean length of sets; 0 without sets.
     pub mean_set_bytes: u64,
 }
 
-/// State at one moment of a load.
+/// The state at one moment of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Milestone {
     /// Operations done.
@@ -144,97 +144,97 @@ pub struct Milestone {
     pub totals: Totals,
     /// The space.
     pub space: SpaceState,
-    /// Of each zone that holds anything, the share that is valid, in thousandths.
+    /// Per zone in use: its valid share, in thousandths.
     pub zone_valid_permille: Vec<u32>,
-    /// Compactions so far, moves included: where the lines of the run are cut.
+    /// The number of compactions so far, including moves: where the lines of the run are cut.
     pub line_count: usize,
 }
 
-/// What one phase found.
+/// The results of one phase.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhaseResult {
     /// The phase.
     pub phase: Phase,
     /// Operations done.
     pub ops: u64,
-    /// Of the reads, how many found a value.
+    /// The number of reads that found a value.
     pub found: u64,
-    /// From the first operation's start to the last one's end.
+    /// From the start of the first operation to the end of the last.
     pub elapsed_ns: u64,
-    /// The same to the end of the background work.
+    /// From the start of the first operation to the end of the background work.
     pub settled_ns: u64,
-    /// Of single operations.
+    /// Latency of single operations.
     pub latency: LatencySummary,
-    /// What the phase added to all counters, background work included.
+    /// The counters of the phase, including background work.
     pub totals: Totals,
-    /// What it had added when its last operation ended.
+    /// Its counters when its last operation ended.
     pub totals_at_last_op: Totals,
-    /// States, for a load.
+    /// The milestones, for a load.
     pub milestones: Vec<Milestone>,
-    /// The levels when the phase began.
+    /// The levels at the start of the phase.
     pub levels: Vec<LevelState>,
-    /// What lay unsorted and beside when its last operation ended.
+    /// The tiers when its last operation ended.
     pub tiers: TierState,
-    /// What clients saw, where there were any.
+    /// The latencies of clients, if there were any.
     pub offered: Option<ClientLatencies>,
 }
 
-/// What lies unsorted, and what on the drive beside.
+/// Unsorted data, and data on the second drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TierState {
-    /// Of level 0, what lies in the order of its writes, on either drive.
+    /// Bytes of level 0 that are in write order, on either drive.
     pub unsorted_bytes: u64,
-    /// On the drive beside.
+    /// Bytes on the second drive.
     pub beside_bytes: u64,
-    /// So many files.
+    /// The number of files there.
     pub beside_file_count: u64,
-    /// Files that were to lie there and lie on the main drive for want of room.
+    /// Files that did not fit there and are on the main drive.
     pub fallback_count: u64,
 }
 
 /// A level that has tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LevelState {
-    /// Which.
+    /// Its number.
     pub level: u8,
     /// Sorted runs.
     pub run_count: usize,
     /// Tables.
     pub table_count: usize,
-    /// How long they are together.
+    /// Their total length.
     pub len_bytes: u64,
 }
 
 impl PhaseResult {
-    /// Operations per second of the run's clock, up to the last operation's end.
+    /// Operations per second of the run's clock, up to the end of the last operation.
     pub fn ops_per_second(&self) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { self.ops as f64 * 1e9 / self.elapsed_ns as f64 }
     }
 
-    /// Operations per second until the background work was done as well.
+    /// Operations per second, up to the end of the background work.
     pub fn settled_ops_per_second(&self) -> f64 {
         if self.settled_ns == 0 { 0.0 } else { self.ops as f64 * 1e9 / self.settled_ns as f64 }
     }
 
-    /// The state when a share of the load was done; `None` for a phase without milestones.
+    /// The state at a share of the load; `None` for a phase without milestones.
     pub fn at_share(&self, share: f64) -> Option<&Milestone> {
         let wanted = (self.ops as f64 * share).round() as u64;
         self.milestones.iter().find(|m| m.ops >= wanted).or(self.milestones.last())
     }
 }
 
-/// What one run found.
+/// The results of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
     /// The phases, in order.
     pub phases: Vec<PhaseResult>,
-    /// Every compaction of the whole run that wrote something, in order of its end.
+    /// Every compaction of the run that wrote output, in order of its end.
     #[serde(skip)]
     pub lines: Vec<CompactionLine>,
 }
 
 impl RunResult {
-    /// The first phase that `is` true of.
+    /// The first phase for which `is` is true.
     pub fn phase(&self, is: impl Fn(&Phase) -> bool) -> Option<&PhaseResult> {
         self.phases.iter().find(|p| is(&p.phase))
     }
@@ -249,7 +249,7 @@ impl RunResult {
         self.phase(|p| matches!(p, Phase::ReadRandom { .. }))
     }
 
-    /// Sequential reads with so much read ahead.
+    /// Sequential reads with this read-ahead.
     pub fn read_sequential(&self, read_ahead: usize) -> Option<&PhaseResult> {
         let is = |p: &Phase| match p {
             Phase::ReadSequential { read_ahead_len_bytes, .. } => {
@@ -268,7 +268,7 @@ impl RunResult {
     }
 }
 
-/// What one run of any kind found.
+/// The results of one run of any kind.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
     Store(RunResult),
@@ -276,7 +276,7 @@ pub(super) enum Outcome {
     Arrivals(Box<ArrivalReport>),
 }
 
-/// The results of all runs that were asked for; a run that could not be made has its reason.
+/// The results of all requested runs; a failed run has its reason.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     found: BTreeMap<Work, Result<Outcome, String>>,
@@ -287,16 +287,16 @@ impl Results {
         self.found.insert(work, result);
     }
 
-    /// Why the first failed, if nothing succeeded.
+    /// The reason of the first failure, if nothing succeeded.
     pub(super) fn fault_of_all(&self) -> Option<&str> {
         let first = self.found.values().next()?.as_ref().err()?;
         self.found.values().all(Result::is_err).then_some(first)
     }
 
-    /// What `spec` found.
+    /// The results of `spec`.
     ///
     /// # Errors
-    /// Why there is nothing.
+    /// Why there are none.
     pub fn get(&self, spec: &RunSpec) -> Result<&RunResult, String> {
         match self.outcome(Work::Store(spec.clone()))? {
             Outcome::Store(result) => Ok(result),
@@ -304,10 +304,10 @@ impl Results {
         }
     }
 
-    /// What the replay `spec` found.
+    /// The results of the replay `spec`.
     ///
     /// # Errors
-    /// Why there is nothing.
+    /// Why there are none.
     pub fn replay(&self, spec: &ReplaySpec) -> Result<&ReplayReport, String> {
         match self.outcome(Work::Replay(*spec))? {
             Outcome::Replay(report) => Ok(report),
@@ -315,10 +315,10 @@ impl Results {
         }
     }
 
-    /// What the series `spec` came to.
+    /// The results of the series `spec`.
     ///
     /// # Errors
-    /// Why there is nothing.
+    /// Why there are none.
     pub fn arrivals(&self, spec: &ArrivalSpec) -> Result<&ArrivalReport, String> {
         match self.outcome(Work::Arrivals(*spec))? {
             Outcome::Arrivals(report) => Ok(report),

@@ -1,4 +1,4 @@
-//! Results that nothing ran for, for tests of pages: each run has numbers of its own.
+//! Invented results, for tests of pages: each run has its own numbers.
 
 use crate::arrivals::ArrivalReport;
 use crate::client_phase::ClientLatencies;
@@ -16,14 +16,14 @@ use imbrex_engine::{CompactionLine, OutputTable};
 use imbrex_workload::arrivals::{Correlation, SeriesFigures};
 use imbrex_workload::statistics::{Estimator, Hurst};
 
-/// What all `works` found.
+/// The results of all `works`.
 pub(super) fn results(works: &[Work]) -> Results {
     let mut results = Results::default();
     works.iter().for_each(|work| results.insert(work.clone(), Ok(outcome(work))));
     results
 }
 
-/// All that `figure` runs, each once.
+/// All runs of `figure`, each once.
 pub(super) fn works(figure: &super::Figure, size: &Size) -> Vec<Work> {
     let mut works: Vec<Work> = Vec::new();
     for work in figure.runs.works(size) {
@@ -51,7 +51,7 @@ fn about(prng: &mut Prng, number: u64) -> u64 {
     number / 2 + prng.below(number)
 }
 
-/// Every counter of a load; half of it by `at_ns`.
+/// All counters of a load; half of it by `at_ns`.
 fn totals(prng: &mut Prng, at_ns: u64) -> Totals {
     let mut n = |number: u64| about(prng, number);
     Totals {
@@ -81,7 +81,7 @@ fn totals(prng: &mut Prng, at_ns: u64) -> Totals {
     }
 }
 
-/// So many fortieths of `all`.
+/// A number of fortieths of `all`.
 fn part(all: &Totals, at: u64) -> Totals {
     let of = |number: u64| (u128::from(number) * u128::from(at) / 40) as u64;
     Totals {
@@ -111,7 +111,7 @@ fn part(all: &Totals, at: u64) -> Totals {
     }
 }
 
-/// A load that goes steadily up to its last operation and then rests for a third of its time.
+/// A load that progresses steadily up to its last operation and then rests for a third of its time.
 pub(super) fn phase(phase: Phase, prng: &mut Prng) -> PhaseResult {
     let (ops, settled_ns) = (phase.op_count(), 4 * about(prng, 100_000_000_000));
     let mut totals = totals(prng, settled_ns);

@@ -1,7 +1,8 @@
-//! What a figure runs: a drive, a layout, and a list of phases; plain data that can be compared.
+//! The specification of a run: a drive, a layout, and a list of phases. Plain data that can be
+//! compared.
 //!
-//! Figures name runs and never perform them, so that two figures that need the same run share one:
-//! a load of 100 GB has milestones at 10 and 40 GB, and three figures are read off it.
+//! Figures name runs but do not execute them, so two figures that need the same run share it: a
+//! load of 100 GB has milestones at 10 and 40 GB and serves three figures.
 
 use crate::client_phase::ClientPhase;
 use crate::replays::GivenTrace;
@@ -9,87 +10,88 @@ use imbrex_bench::emulated::DriveSpec;
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 use serde::Serialize;
 
-/// One run: everything that decides its outcome but the seed, which all runs share.
+/// One run: everything that decides its outcome, except the seed, which all runs share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RunSpec {
     /// The layout's name.
     pub layout: &'static str,
     /// The drive.
     pub drive: DriveSpec,
-    /// What differs from the layout's own options.
+    /// Deviations from the layout's own options.
     pub tune: Tune,
-    /// What is done, in order, on one store.
+    /// The phases, in order, on one store.
     pub phases: Vec<Phase>,
 }
 
 /// Deviations from a layout's own options; `None` leaves the layout's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Tune {
-    /// One memtable.
+    /// The length of a memtable.
     pub memtable_len_bytes: Option<u64>,
-    /// One table.
+    /// The length of a table.
     pub table_len_bytes: Option<u64>,
-    /// How much a compaction reads at a time.
+    /// The read unit of compactions.
     pub compaction_read_len_bytes: Option<u64>,
-    /// How much of the log is kept before it is written.
+    /// The part of the log that is buffered before it is written.
     pub log_frame_len_bytes: Option<u64>,
-    /// Filter bits a key.
+    /// Filter bits per key.
     pub filter_bits_per_key: Option<u32>,
-    /// One block of a table.
+    /// The length of a block.
     pub block_len_bytes: Option<u32>,
-    /// Which tables go down first, and how many together.
+    /// The choice of victims, and how many go together.
     pub victims: Option<Victims>,
-    /// Level 1's length.
+    /// The length of level 1.
     pub base_level_len_bytes: Option<u64>,
-    /// Level 0: compact, slow down, stop.
+    /// Runs in level 0 that trigger a compaction, slow writers down, and stop them.
     pub l0_run_counts: Option<(u32, u32, u32)>,
     /// The length of a fixed band of a translated drive.
     pub band_len_bytes: Option<u64>,
-    /// Whether a translated drive rewrites all of a band, not only what follows the write.
+    /// Whether a translated drive rewrites the whole band instead of the part after the write.
     pub reads_whole_band: bool,
-    /// Whether a translated drive survives a power cut in a rewrite, as no published emulation does.
+    /// Whether rewrites of a translated drive survive a power cut, which no published emulation
+    /// does.
     pub is_staged: bool,
-    /// Whether tables are compressed, and values made to shrink to half, as db_bench's are.
+    /// Whether tables are compressed, with values that compress to half, like db_bench's.
     pub compresses: bool,
-    /// Whether phases follow each other at once, while the compactions that a load leaves behind go
-    /// on; else a phase begins when the store is at rest.
+    /// Whether a phase starts right after the one before, while the compactions of a load still
+    /// run. Otherwise it starts when the store is at rest.
     pub without_rest: bool,
-    /// Whether writes stay on the drive of a layout that offloads them.
+    /// Whether writes stay on the main drive in a layout that offloads them.
     pub keeps_writes: bool,
-    /// How long each write waits while many files lie on flash.
+    /// The delay of each write while many files are on flash.
     pub offload_delay_ns: Option<u64>,
-    /// How long a drive is idle before it compacts ahead.
+    /// The idle time after which compaction works ahead.
     pub eager_after_ns: Option<u64>,
 }
 
-/// How compaction chooses what goes down: the names of [`imbrex_engine::VictimOrder`] and
-/// [`imbrex_engine::VictimGrowth`], paired.
+/// The choice of victims: [`imbrex_engine::VictimOrder`] and [`imbrex_engine::VictimGrowth`] in
+/// pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Victims {
-    /// LevelDB's: round and round by key, one at a time.
+    /// LevelDB's: round-robin by key, one table at a time.
     RoundRobin,
-    /// Neighbours that overlap least of the next level, several at a time.
+    /// Neighbours that overlap least with the next level, several at a time.
     MinOverlap,
 }
 
 impl Tune {
-    /// With another read unit of compaction.
+    /// With another read unit of compactions.
     pub fn compaction_reads(self, len_bytes: u64) -> Tune {
         Tune { compaction_read_len_bytes: Some(len_bytes), ..self }
     }
 
-    /// With so many filter bits a key.
+    /// With this number of filter bits per key.
     pub fn filters(self, bits_per_key: u32) -> Tune {
         Tune { filter_bits_per_key: Some(bits_per_key), ..self }
     }
 
-    /// With phases that do not wait for what the one before left to do.
+    /// With phases that do not wait for the background work of the one before.
     pub fn without_rest(self) -> Tune {
         Tune { without_rest: true, ..self }
     }
 
-    /// The deviations in words; none for none.
+    /// The deviations in words; empty if there are none.
     fn words(&self) -> Vec<String> {
         let kib = |what: &str, bytes: Option<u64>| bytes.map(|b| format!("{what} {} KB", b >> 10));
         let flag = |what: &str, is: bool| is.then(|| what.to_owned());
@@ -119,17 +121,18 @@ impl Tune {
     }
 }
 
-/// In which order a load writes its keys.
+/// The order in which a load writes its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadOrder {
-    /// From the first key to the last.
+    /// Ascending.
     Sequential,
-    /// Each key drawn anew, as db_bench's `fillrandom`: about 37 % are never drawn, others twice.
+    /// Each key drawn at random, as in db_bench's `fillrandom`: about 37 % are never drawn, others
+    /// more than once.
     Random,
-    /// Every key once, in random order: as YCSB loads.
+    /// Every key once, in random order, as YCSB loads.
     Once,
-    /// The keys of a load of [`LoadOrder::Once`], each drawn anew: what is there is overwritten.
+    /// Random keys of a load of [`LoadOrder::Once`], which are overwritten.
     Again,
 }
 
@@ -137,17 +140,17 @@ pub enum LoadOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Puts, then the background work that they caused.
+    /// Puts, followed by the background work that they caused.
     Load {
-        /// In which order.
+        /// The order.
         order: LoadOrder,
-        /// How many, over as many keys.
+        /// The number of puts, and of keys.
         count: u64,
-        /// Bytes a value.
+        /// Bytes per value.
         value_len_bytes: usize,
-        /// A sync after so many puts; 0 for none.
+        /// Puts per sync; 0 for no syncs.
         sync_every: u64,
-        /// State is noted so many times, evenly over the load.
+        /// The number of milestones, evenly spaced.
         milestone_count: u32,
     },
     /// Gets of random keys of the load.
@@ -155,11 +158,11 @@ pub enum Phase {
         /// How many.
         count: u64,
     },
-    /// One iterator from the first key on.
+    /// One forward iterator from the first key.
     ReadSequential {
-        /// How many entries at most.
+        /// The maximum number of entries.
         count: u64,
-        /// How far each sorted run is read ahead once the iterator moves on steadily.
+        /// The read-ahead of each sorted run during steady iteration.
         read_ahead_len_bytes: usize,
     },
     /// A core workload over a load of [`LoadOrder::Once`].
@@ -171,7 +174,7 @@ pub enum Phase {
         /// Whether each write is synced.
         sync: bool,
     },
-    /// What clients ask.
+    /// A load by clients.
     Clients(ClientPhase),
 }
 
@@ -182,7 +185,7 @@ impl Phase {
         Phase::Load { order, count, value_len_bytes, sync_every: 0, milestone_count: 40 }
     }
 
-    /// The same load with a sync after every so many puts.
+    /// The same load with a sync after every `every` puts.
     pub fn synced(self, every: u64) -> Phase {
         match self {
             Phase::Load { order, count, value_len_bytes, milestone_count, .. } => {
@@ -192,7 +195,7 @@ impl Phase {
         }
     }
 
-    /// Sequential reads of `count` entries, by the file's read-ahead and then by whole tables.
+    /// Sequential reads of `count` entries, with the read-ahead of files and then of whole tables.
     pub fn read_sequential(count: u64) -> [Phase; 2] {
         [FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES]
             .map(|read_ahead_len_bytes| Phase::ReadSequential { count, read_ahead_len_bytes })
@@ -211,7 +214,7 @@ impl Phase {
         }
     }
 
-    /// How many operations it has: what progress counts.
+    /// The number of operations, for progress.
     pub fn op_count(&self) -> u64 {
         match *self {
             Phase::Load { count, .. }
@@ -223,14 +226,14 @@ impl Phase {
     }
 }
 
-/// How far Linux reads a file ahead when nobody tells it otherwise: what the papers' stores that go
-/// through a file system read at a time.
+/// Linux's default read-ahead of files, which is the read unit of the papers' stores on a file
+/// system.
 pub(super) const FILE_READ_AHEAD_LEN_BYTES: usize = 128 << 10;
 
 /// Reading ahead by whole tables.
 pub(super) const TABLE_READ_AHEAD_LEN_BYTES: usize = 4 << 20;
 
-/// Bytes a key in all three papers.
+/// Bytes per key in all papers.
 pub(super) const KEY_LEN_BYTES: usize = 16;
 
 impl RunSpec {
@@ -249,7 +252,7 @@ impl RunSpec {
         self.phases.iter().map(Phase::op_count).sum()
     }
 
-    /// What its first load writes: keys and values.
+    /// The bytes of keys and values in its first load.
     pub fn loaded_bytes(&self) -> u64 {
         let loads = self.phases.iter().filter_map(|phase| match *phase {
             Phase::Load { count, value_len_bytes, .. } => {
@@ -270,35 +273,35 @@ impl RunSpec {
     }
 }
 
-/// How large and from which seed figures are run.
+/// The scale and the seed of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Size {
-    /// Share of the paper's sizes, above 0 and at most 1.
+    /// The share of the paper's sizes, above 0 and at most 1.
     pub scale: f64,
     /// The seed of every run.
     pub seed: u64,
-    /// Traces that the user has, for the figures of the block driver.
+    /// The user's traces, for the figures of the block driver.
     #[serde(skip_serializing_if = "<[GivenTrace]>::is_empty")]
     pub traces: &'static [GivenTrace],
-    /// Names of the traces that these figures are of; empty: all.
+    /// Names of the traces to use; empty for all.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub only: &'static [String],
 }
 
 impl Size {
-    /// The same with no less of the paper's sizes than `scale_least`.
+    /// The same size, with a scale of at least `scale_least`.
     pub fn at_least(self, scale_least: f64) -> Size {
         Size { scale: self.scale.max(scale_least), ..self }
     }
 
-    /// `bytes` of the paper's at this scale, whole megabytes and at least four.
+    /// The paper's `bytes` at this scale, in whole megabytes, at least four.
     pub fn bytes(&self, bytes: u64) -> u64 {
         const MB: u64 = 1_000_000;
         let scaled = bytes as f64 * self.scale / MB as f64;
         (scaled.round() as u64).max(4) * MB
     }
 
-    /// `count` of the paper's at this scale, at least `min`.
+    /// The paper's `count` at this scale, at least `min`.
     pub fn count(&self, count: u64, min: u64) -> u64 {
         ((count as f64 * self.scale).round() as u64).max(min)
     }

@@ -12,17 +12,17 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 46.0;
 
-/// How far the rows of a legend lie apart.
+/// The distance between the rows of a legend.
 const LEGEND_ROW: f64 = 15.0;
 
 impl Chart {
-    /// The picture.
+    /// The SVG of the chart.
     pub fn to_svg(&self) -> String {
         draw(self)
     }
 }
 
-/// The picture of `chart`.
+/// Draws `chart`.
 fn draw(chart: &Chart) -> String {
     let legend = Legend::new(chart);
     let height = HEIGHT + legend.more_height();
@@ -98,7 +98,7 @@ fn axes(svg: &mut String, chart: &Chart, xs: &Scale, ys: &Scale) {
     );
 }
 
-/// Where each series is named: in rows, as many as it takes.
+/// The positions of the series' names, in as many rows as needed.
 struct Legend {
     spots: Vec<(f64, u32)>,
 }
@@ -111,7 +111,8 @@ impl Legend {
         }
         let (mut x, mut row) = (LEFT, 0);
         for series in &chart.series {
-            // Without fonts the width of a word is a guess; six pixels a letter is a generous one.
+            // The width of a word is estimated, because no font is known: six pixels per letter is
+            // generous.
             let width = 28.0 + 6.0 * series.name.chars().count() as f64;
             if x > LEFT && x + width - 14.0 > WIDTH - RIGHT {
                 (x, row) = (LEFT, row + 1);
@@ -122,7 +123,7 @@ impl Legend {
         Legend { spots }
     }
 
-    /// How much room it takes beside that of one row.
+    /// Its height in addition to that of one row.
     fn more_height(&self) -> f64 {
         LEGEND_ROW * self.spots.last().map_or(0.0, |&(_, row)| f64::from(row))
     }
@@ -143,13 +144,13 @@ impl Legend {
 
 fn scatter(svg: &mut String, chart: &Chart, xs: &Scale, ys: &Scale) {
     for (index, series) in chart.series.iter().enumerate() {
-        // Half pixels are enough for a dot of one and a half.
+        // Half pixels are fine enough for a dot of one and a half pixels.
         let spots: BTreeSet<(i64, i64)> = series
             .points
             .iter()
             .map(|&(x, y)| ((xs.at(x) * 2.0).round() as i64, (ys.at(y) * 2.0).round() as i64))
             .collect();
-        // A few dots must be seen, many must not hide each other.
+        // A few dots must be visible, and many must not hide each other.
         let width = match spots.len() {
             0..500 => "4",
             500..3000 => "2.5",
@@ -189,7 +190,7 @@ fn lines(svg: &mut String, chart: &Chart, xs: &Scale, ys: &Scale) {
     }
 }
 
-/// Left edge and width of group `group`.
+/// The left edge and the width of group `group`.
 fn slot(chart: &Chart, group: usize) -> (f64, f64) {
     let width = (WIDTH - RIGHT - LEFT) / chart.groups.len().max(1) as f64;
     (LEFT + width * group as f64, width)

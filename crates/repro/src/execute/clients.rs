@@ -1,6 +1,7 @@
-//! A phase with clients: the one with the smallest local time goes next, as in `imbrex ycsb`.
+//! A phase with clients: the client with the smallest local time goes next, as in `imbrex ycsb`.
 //!
-//! A write begins when the one before it has ended ([`WriteTurns`]), and whoever waits holds all writers up.
+//! A write starts when the one before it has ended ([`WriteTurns`]), so a waiting writer holds up
+//! all others.
 
 use super::{Bench, Tally, Value};
 use crate::client_phase::{ClientLatencies, ClientPhase};
@@ -12,19 +13,19 @@ use imbrex_workload::arrivals::{ArrivalEnd, ArrivalError};
 use imbrex_workload::ycsb::stream::{YcsbOp, YcsbStream};
 use std::sync::{Arc, Mutex};
 
-/// One client at work.
+/// One running client.
 struct Client {
     actor: ClientId,
     beat: ClientSchedule,
-    /// Operations that it still has to do; in an open loop, who is free does one.
+    /// The operations that it still has to do. In an open loop any free client takes the next one.
     left: u64,
 }
 
 impl Bench {
-    /// The pace that `offer` asks for.
+    /// The pacing of `offer`.
     ///
     /// # Errors
-    /// [`ArrivalError`]: the rate or a parameter makes no sense.
+    /// [`ArrivalError`]: the rate or a parameter is invalid.
     pub(super) fn pace(&self, offer: &ClientPhase, seed: u64) -> Result<Pace, ArrivalError> {
         let model = offer.arrivals.and_then(|open| Some((open.source.model()?, open.rate_per_s)));
         let Some((model, rate_per_s)) = model else { return Ok(Pace::BackToBack) };
@@ -33,7 +34,7 @@ impl Bench {
         Ok(Pace::Open(Mutex::new(Box::new(series))))
     }
 
-    /// Lets clients do what `offer` says, `pace` telling them when.
+    /// Runs the clients of `offer`, paced by `pace`.
     pub(super) fn offer(
         &self,
         offer: &ClientPhase,
@@ -128,7 +129,7 @@ mod tests {
         }
     }
 
-    /// A store in bands of a megabyte, of which level 0 takes ten.
+    /// A store in bands of a megabyte, ten of which form level 0.
     fn run(offers: &[ClientPhase], keeps_writes: bool) -> Vec<PhaseResult> {
         let rule = DriveRule::Zoned { zone_len_bytes: MIB };
         let drive = DriveSpec::whole("st1000dm003", rule, 256 * MIB).beside("ssd120", 64 * MIB);
@@ -165,7 +166,7 @@ mod tests {
         assert!(user_bytes / 10 < offloads.totals_at_last_op.offloaded_bytes, "{offloads:?}");
         assert!(offloads.tiers.beside_bytes > 0 && offloads.tiers.fallback_count == 0);
         assert!(keeps.ops_per_second() < offloads.ops_per_second());
-        // Who waits holds all writers up: each of them is slow then, not one of them.
+        // A waiting writer holds up all others, so each of them is slow then, not only one.
         let slow = keeps.offered.as_ref().unwrap().service.slower_than(100.0);
         assert!(slow >= 8, "{slow}");
     }
