@@ -1,19 +1,21 @@
 //! The trait [`DiskLayer`]: a disk over another disk that changes part of what the other one does.
 //!
 //! ```text
-//!     a layer's own   pass_write, pass_discard, ...      whatever it overrides
+//!     a layer's own   pass_write, pass_discard, ...      the methods that it overrides
 //!          |  all other requests
 //!     the disk below  geometry, read, flush, zone, counters, ...
 //! ```
 //!
-//! A kill switch, a recorder of traces and a drive in a test that fails on purpose differ from the disk below in two or
-//! three methods. They implement those, and [`Disk`] follows.
+//! A kill switch, a recorder of traces, and a test's drive that fails on purpose differ from the
+//! disk below in two or three methods. They implement those, and are a [`Disk`].
 //!
 //! Invariants
-//!   L1  A method that every disk must have goes to the disk below unless the layer overrides it.
-//!   L2  A method for which [`Disk`] has a default is that default, over the layer's own methods. So no request passes a
-//!       layer by: a layer that overrides `pass_write` also sees the zeros of `write_zeroes`.
-//!   L3  [`DiskLayer::pass_work`] is the exception to L2: it names no block, and goes to the disk below.
+//!   L1  A method that [`Disk`] requires goes to the disk below, unless the layer overrides it.
+//!   L2  A method for which [`Disk`] has a default keeps that default, over the layer's own
+//!       methods. So no request bypasses a layer: one that overrides `pass_write` also gets the
+//!       zeros of `write_zeroes`.
+//!   L3  [`DiskLayer::pass_work`] is the exception to L2: it names no block, and goes to the disk
+//!       below.
 //!
 //! Not here: layers that translate every address (crate `translate`); they implement [`Disk`].
 
@@ -23,8 +25,8 @@ use crate::{
 };
 use std::fmt;
 
-/// A disk over another disk; see the module. `pass_write` is how the layer passes a write on, and so for each method of
-/// [`Disk`].
+/// A disk over another disk; see the module. `pass_write` implements [`Disk::write`], and so on for
+/// each method of [`Disk`].
 pub trait DiskLayer: Send + Sync + fmt::Debug + Sized {
     /// The disk below.
     fn below(&self) -> &dyn Disk;

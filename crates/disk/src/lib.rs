@@ -20,8 +20,9 @@
 //!   D2  A call that returns an error has changed nothing, unless its doc says otherwise.
 //!   D3  Every address has a type; an address and a length never mix.
 //!
-//! A translation layer is a function from `Disk` to `Disk` (crate `translate`). A placement policy
-//! in `files` works directly under one of the rules.
+//! A translation layer is a function from `Disk` to `Disk` (crate `translate`). A disk over a disk
+//! that changes two or three methods is a [`DiskLayer`]. A placement policy in `files` works
+//! directly under one of the rules.
 
 mod address;
 mod counters;
