@@ -3,9 +3,9 @@
 //! ```text
 //!   for each benchmark:  empty the store (fills) -> clients -> settle -> figures since the start
 //!
-//!   threads   each client loops on a thread of its own
+//!   threads   each client loops on its own thread
 //!   virtual   the client with the smallest local time does its next operation, on this thread
-//!             a write begins when the one before it has ended, as on threads (`ycsb::own`)
+//!             a write starts when the one before it has ended, as on threads (`write_turns`)
 //! ```
 
 use crate::benchmark::{Benchmark, Task};

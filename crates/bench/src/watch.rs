@@ -1,9 +1,9 @@
 //! Progress of a run, and whether it should continue.
 //!
 //! ```text
-//!   clients step, step, ...  every so many operations ---> watch(RunProgress) -> Continue | Break
+//!   clients step, step, ...  after some operations ----> watch(RunProgress) -> Continue | Break
 //!   settling                 after every piece        --->                          |
-//!   run: no more steps, the figures so far, the store closed in good order  <-------'
+//!   run: no more steps, the figures so far, the store closed normally  <-------'
 //! ```
 
 use crate::benchmark::Benchmark;

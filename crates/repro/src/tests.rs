@@ -116,7 +116,7 @@ fn pages_are_well_formed_and_say_what_could_not_be_run() {
     assert!(markdown.contains("### sealdb-table-2") && markdown.contains("|---|"), "{markdown}");
     let text = reproduction.to_text();
     assert!(text.contains("sequential read") && text.contains("169"), "{text}");
-    // A page of results that are not there names what is missing and does not panic.
+    // A page without results names the missing runs and does not panic.
     for figure in figures() {
         let page = (figure.page)(&TINY, &Results::default());
         let needs_none = figure.runs.works(&TINY).is_empty();
@@ -148,7 +148,7 @@ fn clients_and_a_flash_drive_go_through_figures() {
     for figure in &reproduction.figures {
         let page = &figure.page;
         assert_eq!(page.missing, Vec::<String>::new());
-        // Nothing is compacted so soon in 4.10, and two of its claims are of compaction.
+        // Nothing is compacted this early in 4.10, and two of its claims are about compaction.
         assert!(page.claims.len() >= 6, "{}", figure.name);
         for chart in &page.charts {
             chart::tests::assert_well_formed(&chart.to_svg());
@@ -166,7 +166,7 @@ fn a_run_can_be_stopped() {
     assert!(matches!(stopped, Err(BenchError::Stopped)));
 }
 
-/// Of two figures one has all its runs, and the other's are stopped.
+/// All runs of the first figure complete; those of the second are stopped.
 #[test]
 fn what_is_stopped_keeps_the_figures_that_are_done() {
     let figures: Vec<Figure> =
@@ -190,8 +190,8 @@ fn what_is_stopped_keeps_the_figures_that_are_done() {
     assert!(!whole.to_text().contains("Stopped"));
 }
 
-/// What a page says with all its runs it may say without one of them, or nothing: a run that could not be
-/// made makes no claim come out well, nor otherwise.
+/// Without one of its runs, a page makes only claims that it also makes with all of them: a failed run neither meets
+/// nor misses a claim.
 #[test]
 fn no_claim_is_made_through_a_run_that_was_not_made() {
     let mut wrong = Vec::new();
@@ -226,7 +226,7 @@ fn no_claim_is_made_through_a_run_that_was_not_made() {
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// At a small scale a run has too few seconds for an exponent: thirty claims counted as missed.
+/// At a small scale a run has too few seconds for an exponent; thirty claims used to count as missed.
 #[test]
 fn a_series_that_is_too_short_is_no_claim() {
     let figure = figures_named("thesis-table-4.2").unwrap()[0];
@@ -246,7 +246,7 @@ fn a_series_that_is_too_short_is_no_claim() {
     assert!(page.missing.is_empty());
 }
 
-/// From scale 0.1 up the compressed SEALDB loads less than LevelDB; that fifth of a load explained claims that
+/// From scale 0.1 up the compressed SEALDB loads less than LevelDB. That fifth of a load used to explain claims that
 /// the whole load missed.
 #[test]
 fn a_shorter_load_explains_nothing() {
@@ -266,7 +266,7 @@ fn a_shorter_load_explains_nothing() {
     assert_eq!(conditions(0.5, "sealdb-9"), (0, true));
 }
 
-/// Made-up loads go on steadily up to the last put, and clean more once it has returned.
+/// Sample loads progress steadily up to the last put, and clean more after its return.
 #[test]
 fn a_load_over_time_ends_with_its_last_put() {
     for name in ["thesis-3.17", "geardb-gc-time"] {

@@ -1,9 +1,9 @@
 //! `imbrex bench arrivals`: the response times of layouts under several arrival models and loads.
 //!
 //! ```text
-//!   layouts x models x loads --> cells, each a fresh drive in a world of its own
+//!   layouts x models x loads --> cells, each with a fresh drive and a separate world
 //!                                  |  YCSB in an open loop: inserts, or the operations of -P on loaded records
-//!                                ArrivalBenchReport: a row a cell; the picture (picture)
+//!                                ArrivalBenchReport: one row per cell; the picture (picture)
 //! ```
 //!
 //! A benchmark that sends the next operation when the last one returns asks less of a store that

@@ -5,8 +5,8 @@
 //!   layout a   o--------|----|--|---x        o-----|---|------|--x       load 1
 //!              o------------|---|-----x      o---------|---|-------x     load 2
 //!                p50   p99 p99.9 p99.99 max, on a logarithmic axis
-//!                                        and how many had not started when the run was ended
-//!   layout b   o---|--|x ended early     what it did until its store was lost, perhaps nothing
+//!                                        and the number not started when the run ended
+//!   layout b   o---|--|x ended early     the operations until its store was lost, perhaps none
 //! ```
 
 use super::{ArrivalBenchReport, ArrivalRun};

@@ -314,7 +314,7 @@ fn a_layout_without_room_is_one_row() {
 
 #[test]
 fn what_never_started_is_told() {
-    // A gigabyte a second, of which the disk takes a part.
+    // A gigabyte per second, more than the disk takes.
     let options = ArrivalBenchOptions {
         layouts: vec!["smrdb".into()],
         models: vec!["constant".into()],

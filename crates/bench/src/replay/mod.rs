@@ -1,9 +1,9 @@
 //! Replays a block trace on the block driver over an emulated zoned drive, in virtual time.
 //!
 //! ```text
-//!   trace --> survey: which blocks, which are read before they are written
+//!   trace --> survey: the blocks touched, and those read before they are written
 //!     |          |
-//!     |          +--> drive and device as large as needed; what is read first is written, in sequence
+//!     |          +--> drive and device of sufficient length; blocks that are read first are written, in order
 //!     |                                                       -- the clock starts --
 //!     +--> each request at its own time:  quiet until then?  BlockDriver::work
 //!                                         the disk works?    it waits, and its latency counts

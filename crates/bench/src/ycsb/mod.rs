@@ -3,7 +3,7 @@
 //! ```text
 //!   -P workloads/a -p k=v --> Properties --> CoreWorkload (core)     Settings
 //!                                |              |  keys    which record       clients, target,
-//!        arrivals (open loop)  <-+              |  lengths how long           what is measured
+//!        arrivals (open loop)  <-+              |  lengths how long           the measurements
 //!                |                              |  values  which fields
 //!                v                              v  stream  which operation
 //!   run:     Timing (pace)  --when-->  YcsbClient  --record, fields-->  RecordStore (store)

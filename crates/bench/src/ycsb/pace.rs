@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   back to back   |op |op      |op |            at once, as YCSB does without a target
-//!   target         |op |  |op      ||op |  |op   every tick of its own; late ones follow at once
-//!   open loop      a    b c         d            arrivals, which no store can hold up
-//!     client 1     |op a    ||op c  |            the first that is free takes the next one
+//!   target         |op |  |op      ||op |  |op   at every tick; late ones follow at once
+//!   open loop      a    b c         d            arrivals, independent of the store
+//!     client 1     |op a    ||op c  |            the first free client takes the next one
 //!     client 2          |op b |     |op d |
 //! ```
 //!

@@ -3,9 +3,9 @@
 //! ```text
 //!   properties -> CoreWorkload, Settings
 //!   store      -> ours on a drive (virtual time, or threads), or a server (threads)
-//!   run on a drive made just now: load first, unmeasured, and let the store settle
+//!   run on a new drive: load first, unmeasured, and let the store settle
 //!   clients    -> virtual: the one that starts first goes next (S3 of `pace`); threads: all at once
-//!                 an observer beside them tells progress and status
+//!                 an observer reports progress and status
 //!   settle     -> figures -> report
 //! ```
 

@@ -1,4 +1,4 @@
-//! Benchmarks do what their names say, and in virtual time a seed is a run.
+//! Benchmarks do what their names say, and in virtual time a seed determines a run.
 
 use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
 use imbrex_bench::report::Report;
@@ -127,8 +127,8 @@ fn figures_are_consistent() {
     assert!(report.to_string().contains("ops per disk-second"));
 }
 
-/// The writer beside the readers waited for one that had ended by a panic for ever (here: as long as its
-/// duration), and the program with it.
+/// The writer next to the readers used to wait for ever (here: for its duration) for a reader that had ended by
+/// a panic, and the program with it.
 #[test]
 fn a_client_that_panics_ends_a_run_with_a_writer_beside_it() {
     let all = "filluniquerandom,readwhilewriting:100000000";
@@ -264,7 +264,7 @@ fn a_run_that_is_stopped_tells_what_it_did_until_then() {
     assert!(!run(&small("fillseq"), &mut |_| ()).unwrap().interrupted);
 }
 
-/// Whoever waits for a flush holds all writers up: each of four clients feels a stop, not one of them.
+/// A writer that waits for a flush holds up all writers: each of four clients sees the stop, not only one.
 #[test]
 fn in_virtual_time_all_writers_feel_a_stall() {
     let fourth_longest = |benchmark: &str, batch_size: usize, num: u64, write_buffer_size: u64| {

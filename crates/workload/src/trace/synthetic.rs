@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   the device     |..W....W..|.......W..|..W.......|   files of one length, some of them written (W)
-//!   a scattered one, 64 KiB    writes: any file, the next block of its own random order
-//!   streams, 16 MiB            writes: so many files at once, each from its start, by turns
+//!   scattered, 64 KiB          writes: any file, the next block of its random order
+//!   streams, 16 MiB            writes: several files at once, each from its start, in turns
 //!   reads                      a part of a file: of a written one, or of any
 //! ```
 //!
@@ -12,7 +12,7 @@
 //!
 //! Invariants
 //!   M1  The same shape and seed give the same requests.
-//!   M2  Every request is of whole blocks and lies within one file.
+//!   M2  Every request covers whole blocks of one file.
 //!
 //! Not here: the shapes that stand in for traces of a paper (the crate `imbrex-repro`).
 

@@ -5,8 +5,8 @@
 //!   scattered (LUNs):   files of 64 KiB written in any order: 17 nodes each, so one for each 17 R0
 //!   streams (HiBench):  half of the files are written: a turn is half of R0
 //!   table I, 512 MB:    regions grow to R1: with N streams the largest has 2 C / N, so N = 2 C / R1;
-//!                       of a LUN so many files are written at once that the map falls as far as there
-//!   rate:               so that the drive is half busy; another one is a condition of figures 5 and 6
+//!                       for a LUN, the number of files written at once that shrinks the map as much
+//!   rate:               half the capacity of the drive; other rates are conditions of figures 5 and 6
 //! ```
 //!
 //! Nothing else of the paper's results enters a shape (decisions 25 and 46).

@@ -1,4 +1,4 @@
-//! Shapes as the paper's tables imply them, given traces in their place, and figures end to end.
+//! Shapes that the paper's tables imply, given traces in their place, and figures end to end.
 
 use super::*;
 use crate::figures::figures_named;
@@ -38,8 +38,8 @@ fn shapes_have_what_table_1_implies() {
     }
 }
 
-/// One each 5.7 ms: in ten hours LUN0's requests, of 19.8 KB in the mean, touch its 125 GB. What is written so often
-/// that cleaning is steady makes more of them; they are what those of ten hours would be, or faster.
+/// One request per 5.7 ms: in ten hours LUN0's requests, with a mean of 19.8 KB, touch its 125 GB. The shape has more
+/// requests, because it writes until cleaning is steady; they arrive at the rate of ten hours, or faster.
 #[test]
 fn rates_that_touch_the_dataset_in_ten_hours_are_the_slowest_that_the_paper_allows() {
     let each_us = |name: &str, scale: f64| {
@@ -109,7 +109,7 @@ fn given(dir: &tempfile::TempDir, name: &str) -> GivenTrace {
 #[test]
 fn given_traces_stand_for_the_papers_or_for_themselves_and_are_run() {
     let dir = tempfile::tempdir().unwrap();
-    // Every trace is given, so that nothing is made and nothing long replayed: this takes a second.
+    // Every trace is given, so nothing is generated and no long trace replayed: this takes a second.
     let names = PAPER.iter().map(|paper| paper.name.to_lowercase());
     let names = names.chain(BUNDLED.map(|trace| trace.name.to_owned())).chain(["mine".to_owned()]);
     let traces: Vec<GivenTrace> = names.map(|name| given(&dir, &name)).collect();
