@@ -110,7 +110,7 @@ mod tests {
     /// The histogram used to end at a day: a latency of two days was reported as one, and one of 40
     /// hours as shorter than one of 30.
     #[test]
-    fn nothing_is_too_long_to_be_told() {
+    fn latencies_of_any_length_are_reported() {
         const HOUR_NS: u64 = 3_600_000_000_000;
         let mut all = Latencies::new();
         for longest_ns in [HOUR_NS, 30 * HOUR_NS, 40 * HOUR_NS, 1 << 62, u64::MAX] {
@@ -126,7 +126,7 @@ mod tests {
     /// Each histogram used to have the size for a day of nanoseconds, even when empty, and every
     /// client has nine.
     #[test]
-    fn what_holds_little_takes_little_memory() {
+    fn a_histogram_of_short_latencies_is_small() {
         let len_bytes = |l: &Latencies| l.histogram.distinct_values() * size_of::<u64>();
         let mut latencies = Latencies::new();
         assert!(len_bytes(&latencies) <= 16 << 10, "{}", len_bytes(&latencies));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_is_read_back_as_a_trace() {
+    fn recorded_requests_are_read_back_as_a_trace() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["trace.csv", "trace.csv.zst"] {
             let path = dir.path().join(name);

@@ -408,7 +408,7 @@ mod tests {
 
     /// Values that no run could measure used to count as missed (P2).
     #[test]
-    fn what_was_not_measured_is_named_and_no_claim() {
+    fn an_unmeasured_value_is_named_and_makes_no_claim() {
         let claims = vec![
             Claim::new("nothing to measure", Better::Same, 0.5, f64::NAN, "H"),
             Claim::new("no fragment", Better::Smaller, 9.32, 0.0, "%"),

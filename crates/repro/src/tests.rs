@@ -107,7 +107,7 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_number_of_workers() {
 }
 
 #[test]
-fn pages_are_well_formed_and_say_what_could_not_be_run() {
+fn pages_are_well_formed_and_name_missing_runs() {
     let reproduction = run(&["sealdb-2", "sealdb-table-2"], 1);
     let html = reproduction.to_html();
     chart::tests::assert_well_formed(html.strip_prefix("<!DOCTYPE html>\n").unwrap());
@@ -168,7 +168,7 @@ fn a_run_can_be_stopped() {
 
 /// All runs of the first figure complete; those of the second are stopped.
 #[test]
-fn what_is_stopped_keeps_the_figures_that_are_done() {
+fn a_stopped_reproduction_keeps_the_completed_figures() {
     let figures: Vec<Figure> =
         ["sealdb-2", "geardb-compaction"].iter().flat_map(|f| figures_named(f).unwrap()).collect();
     let first = figures[0].runs.works(&TINY);

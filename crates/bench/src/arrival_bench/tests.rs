@@ -77,7 +77,7 @@ fn a_property_file_brings_its_own_operations() {
 }
 
 #[test]
-fn who_stops_it_gets_what_was_done() {
+fn a_stopped_bench_reports_the_completed_runs() {
     let looks = AtomicUsize::new(0);
     let look = |at: &ArrivalBenchProgress| {
         assert!(at.done <= at.total && at.total == 2000);
@@ -132,7 +132,7 @@ fn arguments_that_would_change_nothing_are_refused() {
 }
 
 #[test]
-fn what_is_not_as_it_was_asked_for_is_told_once() {
+fn each_warning_is_given_once() {
     let options = ArrivalBenchOptions {
         operations: 5,
         assignments: vec!["ss.bais=0.75".into(), "fieldlength=100".into()],
@@ -245,7 +245,7 @@ fn made_up_report(runs: Vec<ArrivalRun>) -> ArrivalBenchReport {
 /// A drive that filled up used to be drawn like any other, as fast as while it was empty. One that
 /// did nothing was the fastest of all.
 #[test]
-fn what_ended_early_is_marked_in_the_picture() {
+fn runs_that_ended_early_are_marked_in_the_picture() {
     let whole = made_up("smrdb", 250_000);
     let failure = Some("put user1: no space".to_owned());
     let filled = ArrivalRun { failure: failure.clone(), ..made_up("gear", 1234) };
@@ -261,7 +261,7 @@ fn what_ended_early_is_marked_in_the_picture() {
 }
 
 #[test]
-fn arrivals_that_nobody_counted_are_told() {
+fn an_open_count_of_arrivals_says_or_more() {
     let run = ArrivalRun { unstarted_count: 10, ..made_up("smrdb", 5) };
     assert_eq!(run.unstarted(), "10");
     let run = ArrivalRun { has_more_unstarted: true, ..run };
@@ -313,7 +313,7 @@ fn a_layout_without_room_is_one_row() {
 }
 
 #[test]
-fn what_never_started_is_told() {
+fn operations_that_never_started_are_reported() {
     // A gigabyte per second, more than the disk takes.
     let options = ArrivalBenchOptions {
         layouts: vec!["smrdb".into()],

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_across_tracks_is_read_back() {
+    fn writes_across_tracks_are_read_back() {
         let disk = phases(8, 2);
         let data: Vec<u8> = (0..17 * BLOCK_LEN_BYTES).map(|i| (i / 100 % 251) as u8).collect();
         disk.write(Lba::new(0), &data, Persist::Cached).unwrap();

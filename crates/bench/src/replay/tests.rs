@@ -47,7 +47,7 @@ fn the_same_trace_gives_the_same_report_and_an_order_another() {
 }
 
 #[test]
-fn edges_are_read_and_what_is_read_first_was_there() {
+fn edges_are_read_and_blocks_read_first_are_prefilled() {
     let dir = tempfile::tempdir().unwrap();
     let text = "0,r,8192,4096\n10,w,100,50\n20,w,4000,200\n30,w,4096,4096\n";
     let report = replay(&options(&dir, text), &mut |_, _| true).unwrap();
@@ -61,7 +61,7 @@ fn edges_are_read_and_what_is_read_first_was_there() {
 }
 
 #[test]
-fn a_stop_tells_what_was_measured_and_impossible_options_what_is_wrong() {
+fn a_stop_keeps_the_measurements_and_invalid_options_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options(&dir, &random(2000));
     let report = replay(&options, &mut |done, _| done < 512).unwrap();
@@ -89,7 +89,7 @@ fn a_stop_tells_what_was_measured_and_impossible_options_what_is_wrong() {
 }
 
 #[test]
-fn the_drive_has_room_for_what_the_trace_addresses_whatever_its_length() {
+fn the_drive_has_space_for_all_addresses_of_the_trace() {
     let dir = tempfile::tempdir().unwrap();
     for blocks in (1..=60).map(|at| at * 1111) {
         let text = format!("0,w,0,4096\n1,w,{},4096\n", (blocks - 1) << 12);

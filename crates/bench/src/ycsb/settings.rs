@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_read() {
+    fn requested_settings_are_read() {
         let s = settings(
             &[
                 "threadcount=8",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_properties_are_reported() {
         for (assignment, part) in [
             ("threadcount=0", "from 1 to"),
             ("target=-5", "from 0 to"),

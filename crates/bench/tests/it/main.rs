@@ -36,7 +36,7 @@ fn check(benchmarks: &str, change: fn(&mut BenchOptions), want: &[(&str, u64, u6
 }
 
 #[test]
-fn what_is_written_is_found_and_what_is_not_is_not() {
+fn written_keys_are_found_and_absent_ones_are_not() {
     check(
         "fillseq,readrandom:500,readmissing:500,readseq,readreverse,seekrandom:50",
         |o| o.seek_nexts = 9,
@@ -81,7 +81,7 @@ fn several_clients_do_their_number_each() {
 }
 
 #[test]
-fn a_fill_starts_with_an_empty_store_unless_told_otherwise() {
+fn a_fill_starts_with_an_empty_store_by_default() {
     check(
         "fillseq,fillsync:5,readseq",
         |_| (),
@@ -130,7 +130,7 @@ fn figures_are_consistent() {
 /// The writer next to the readers used to wait for ever (here: for its duration) for a reader that had ended by
 /// a panic, and the program with it.
 #[test]
-fn a_client_that_panics_ends_a_run_with_a_writer_beside_it() {
+fn a_client_that_panics_ends_a_run_with_a_companion_writer() {
     let all = "filluniquerandom,readwhilewriting:100000000";
     let options = BenchOptions { mode: Mode::Threads, duration: Some(60), ..small(all) };
     let clock = WallClock::new();
@@ -239,7 +239,7 @@ fn the_disk_user_gets_a_share_of_the_heads_best() {
 }
 
 #[test]
-fn a_run_that_is_stopped_tells_what_it_did_until_then() {
+fn a_stopped_run_reports_its_work_so_far() {
     let mut options = small("fillrandom,readrandom");
     options.num = 10_000;
     for mode in [Mode::Virtual, Mode::Threads] {

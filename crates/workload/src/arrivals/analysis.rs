@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn self_similar_arrivals_depend_on_what_was_long_ago() {
+    fn self_similar_arrivals_have_a_long_memory() {
         let found = analysis(&ArrivalModel::SelfSimilar { bias: 0.7 }, 1);
         assert!(found.counts.autocorrelation[0].value.unwrap() > 0.2);
         for hurst in found.counts.hurst.unwrap() {

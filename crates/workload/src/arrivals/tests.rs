@@ -200,7 +200,7 @@ fn fails(result: Result<impl std::fmt::Debug, ArrivalError>, parts: &[&str]) {
 }
 
 #[test]
-fn what_gives_no_series_says_why() {
+fn invalid_input_gives_an_error_with_its_reason() {
     let generator = |name| ("arrivalgenerator", name);
     fails(of(&[generator("pareto")]), &["\"pareto\"", "selfsimilar", "recorded"]);
     fails(of(&[generator("diurnal")]), &["diurnal.modulation", "above and below"]);

@@ -101,7 +101,7 @@ fn neither_unit_nor_mean_matters() {
 }
 
 #[test]
-fn there_is_no_estimate_of_what_is_short_or_does_not_vary() {
+fn short_or_constant_series_have_no_estimate() {
     let noise = fractional_noise(LEN_MIN, 0.5, 1);
     assert!(hurst_exponents(&noise).is_some());
     assert!(hurst_exponents(&noise[1..]).is_none());
@@ -119,7 +119,7 @@ fn there_is_no_estimate_of_what_is_short_or_does_not_vary() {
 /// slope used to be reported as an exponent (S1). Gaps of constant arrivals at 3/s are such a
 /// series.
 #[test]
-fn what_comes_back_every_third_time_has_no_long_run() {
+fn a_series_of_period_three_has_no_estimate() {
     let thirds: Vec<f64> = (0..9_999).map(|i| 333_333_333.0 + f64::from(i % 3 / 2)).collect();
     let deviations = deviations(&thirds).unwrap();
     let powers = Periodogram::of(&deviations).power;

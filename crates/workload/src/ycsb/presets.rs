@@ -222,7 +222,7 @@ mod tests {
 
     /// A change of operations changes every figure that uses a workload.
     #[test]
-    fn streams_are_what_they_always_were() {
+    fn streams_of_operations_stay_the_same() {
         let said = |workload: YcsbWorkload| {
             let mut stream = workload.stream(Prng::new(1), 1000, 5_000);
             let mut hash = 0xcbf2_9ce4_8422_2325_u64;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_recognised_and_nothing_else() {
+    fn only_written_values_are_recognised() {
         let mut maker = maker(true);
         let record = maker.all("user1");
         assert!(maker.recognises("user1", &record));

@@ -94,7 +94,7 @@ fn intended_latencies_under_their_own_name_or_alone() {
 }
 
 #[test]
-fn what_was_verified_is_told_whichever_latencies_are() {
+fn verifications_are_printed_with_any_interval() {
     let told = |interval: &str| {
         let mut properties = Properties::new();
         properties.set("measurement.interval", interval);

@@ -79,7 +79,7 @@ fn commands_are_those_of_ycsbs_binding() {
 }
 
 #[test]
-fn a_refusal_is_told_and_a_server_that_is_gone_is_lost() {
+fn a_refusal_is_reported_and_a_closed_connection_is_lost() {
     let refusal = [("HGETALL user1", "-WRONGTYPE not a hash\r\n"), ("HGETALL user1", "*0\r\n")];
     talk(&refusal, |store| {
         let error = store.read("user1", Wanted::All).unwrap_err();
@@ -92,7 +92,7 @@ fn a_refusal_is_told_and_a_server_that_is_gone_is_lost() {
 }
 
 #[test]
-fn what_is_no_server_is_told_without_its_password() {
+fn an_unreachable_server_is_named_without_its_password() {
     let error = |url: &str| RedisServer::new(url).map(|_| ()).unwrap_err().to_string();
     assert!(error("http://localhost").contains("URL"), "{}", error("http://localhost"));
     let server = RedisServer::new("redis://:secret@127.0.0.1:6379").unwrap();

@@ -208,7 +208,7 @@ fn back_to_back_the_next_operation_waits_for_the_last_one() {
 }
 
 #[test]
-fn a_schedule_shows_what_a_stalled_store_costs() {
+fn a_schedule_shows_the_cost_of_a_stall() {
     // An operation every 10 ms; the store stalls from 100 ms to 600 ms.
     let stall_ns = 100 * MS..600 * MS;
     let told = Story { arrivals: every(10 * MS, 1000), stall_ns, ..Story::default() }.told();
@@ -250,7 +250,7 @@ fn a_saturated_store_has_a_queue_that_grows() {
 }
 
 #[test]
-fn a_deadline_tells_of_what_was_never_started() {
+fn a_deadline_counts_operations_that_never_started() {
     let properties = "maxexecutiontime=1";
     let told = Story { arrivals: every(MS / 2, 1 << 20), properties, ..Story::default() }.told();
     assert_eq!(told.report.ops, 1000);
@@ -345,7 +345,7 @@ fn nothing_to_verify_is_an_error_as_in_ycsb() {
 }
 
 #[test]
-fn a_lost_store_ends_the_run_with_what_was_measured() {
+fn a_lost_store_ends_the_run_and_keeps_the_measurements() {
     let properties = "operationcount=100000\nthreadcount=3";
     let told = Story { properties, fails_from: 60, how: Failure::Lost, ..Story::default() }.told();
     assert_eq!(told.report.ops, 60);
@@ -354,7 +354,7 @@ fn a_lost_store_ends_the_run_with_what_was_measured() {
 }
 
 #[test]
-fn a_load_inserts_every_record_or_says_what_it_did_not() {
+fn a_load_inserts_every_record_or_reports_the_gap() {
     let story = |properties| Story { phase: YcsbPhase::Load, properties, ..Story::default() };
     let told = story("threadcount=7").told();
     assert_eq!((told.report.ops, told.of("INSERT").returns["OK"]), (100, 100));
@@ -464,7 +464,7 @@ fn in_virtual_time_a_write_waits_for_the_one_before_it() {
 }
 
 #[test]
-fn a_load_counts_what_was_inserted_and_not_what_was_tried() {
+fn a_load_counts_inserted_records_and_not_attempts() {
     let failure = |fails_from| {
         let story = Story { phase: YcsbPhase::Load, fails_from, ..Story::default() };
         story.told().report.failure
@@ -489,7 +489,7 @@ fn many_clients_measure_in_few_places() {
 }
 
 #[test]
-fn what_is_due_is_done_or_never_started_whatever_the_number_of_clients() {
+fn due_operations_are_done_or_counted_as_unstarted_for_any_number_of_clients() {
     let properties = "maxexecutiontime=1\nthreadcount=16";
     let arrivals = every(MS / 2, 1 << 20);
     let told = Story { arrivals, properties, takes_ns: 32 * MS, ..Story::default() }.told();

@@ -60,7 +60,7 @@ fn rates_that_touch_the_dataset_in_ten_hours_are_the_slowest_that_the_paper_allo
 }
 
 #[test]
-fn conditions_change_what_they_say_and_are_of_synthetic_traces() {
+fn conditions_change_only_their_part_of_synthetic_traces() {
     let all = subjects(&SIZE);
     let shape = |subject: &Subject| match subject.trace {
         ReplayTrace::Synthetic(shape) => shape,

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_and_compactions_are_told_in_the_same_megabytes() {
+    fn sets_and_compactions_use_the_same_megabytes() {
         let line = crate::sample_results::compaction(27_480_000);
         let run = RunResult { phases: Vec::new(), lines: vec![line] };
         assert_eq!(set_mb(&run, 1.0), written_mb(&run, 1.0));

@@ -91,7 +91,7 @@ fn a_histogram_comes_from_its_file() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn invalid_properties_are_reported() {
     let check = |text: &str, parts: &[&str]| {
         let error = CoreWorkload::new(&properties(text)).unwrap_err().to_string();
         assert!(parts.iter().all(|part| error.contains(part)), "{text:?}: {error}");

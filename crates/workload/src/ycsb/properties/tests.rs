@@ -49,7 +49,7 @@ fn bytes_are_latin_1_as_in_java() {
 }
 
 #[test]
-fn what_comes_last_counts_and_the_command_line_most() {
+fn later_files_and_then_the_command_line_override() {
     let mut properties = Properties::new();
     properties.set("target", "9");
     properties.read(Path::new("one"), &b"table=a\nrecordcount=1\ntarget=1\n"[..]).unwrap();
@@ -66,7 +66,7 @@ fn what_comes_last_counts_and_the_command_line_most() {
 }
 
 #[test]
-fn a_value_that_makes_no_sense_is_told_with_its_place() {
+fn an_invalid_value_is_reported_with_its_origin() {
     let mut properties = Properties::new();
     let text = b"# one\nrecordcount=many\n\nfieldcount=0\nreadallfields=ja\nreadproportion=-0.5\n";
     properties.read(Path::new("w/a"), &text[..]).unwrap();
@@ -110,7 +110,7 @@ fn unknown_properties_are_named_with_their_place() {
 }
 
 #[test]
-fn files_that_are_none_are_told() {
+fn invalid_property_files_are_reported() {
     let mut properties = Properties::new();
     let missing = properties.read_file(Path::new("/nosuch/workload")).unwrap_err().to_string();
     assert!(missing.contains("/nosuch/workload"), "{missing}");

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn invalid_records_are_refused() {
         let valid = encode(&sample());
         for len in 0..valid.len() {
             decode(Bytes::copy_from_slice(&valid[..len]), Wanted::All).unwrap_err();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_told_or_means_itself() {
+    fn garbage_is_refused_or_encodes_back_to_itself() {
         let mut prng = Prng::new(4);
         let valid = encode(&sample());
         for round in 0..20_000 {
