@@ -74,10 +74,10 @@ pub(in super::super) const LOAD: Figure = Figure {
         page.tables.push(found.table());
         page.notes.push(conditions(size));
         page.notes.push(format!(
-            "For --scale {WHOLE_TABLES_SCALE} and above, where tables have the paper's 64 MB and \
-             each load takes minutes to an hour of processor time. This page has the claims of \
-             figures 2, 5 and 6 without their conditions, because each condition needs another \
-             load. At a small scale the claims appear only in those figures."
+            "This page is for --scale {WHOLE_TABLES_SCALE} and above, where tables have the \
+             paper's 64 MB and each load takes minutes to an hour of processor time. It has the \
+             claims of figures 2, 5 and 6 without their conditions, because each condition needs \
+             another load. At a smaller scale the claims appear only in those figures."
         ));
         page
     },
