@@ -35,8 +35,8 @@ pub const SPARE_ZONE_COUNT_MIN: u64 = 14;
 /// Zones being written, and some with garbage.
 const WORKING_ZONE_COUNT: u64 = 4;
 /// How many zones are written in part at once, besides those of superblocks: the host's,
-/// cleaning's, one for each copy of a checkpoint, and two of the journal, since a power cut may
-/// take back that the older one was finished.
+/// cleaning's, one for each copy of a checkpoint, and two of the journal. A power cut may take back
+/// the finish of the older one of these two.
 const ACTIVE_ZONE_COUNT: u32 = 6;
 /// Zones with an open stretch, and a few more after power cuts.
 const OPEN_STRETCH_COUNT: u64 = 8;
