@@ -36,7 +36,7 @@ thread_local! {
 }
 
 /// Returns at `at`, or at once if that is in the past.
-#[expect(clippy::disallowed_methods, reason = "the one place where somebody sleeps")]
+#[expect(clippy::disallowed_methods, reason = "the one place where a thread sleeps")]
 pub(crate) fn wait_until(at: Instant) {
     let left = || at.saturating_duration_since(Instant::now());
     let window = window(LATE_NS.load(Ordering::Relaxed));

@@ -62,7 +62,9 @@ pub enum FilesError {
         reason: String,
     },
     /// The disk was formatted with another geometry.
-    #[error("it was formatted as {expected}, but the drive is {got}; open it as what it was")]
+    #[error(
+        "it was formatted as {expected}, but the drive is {got}; open a drive of that geometry"
+    )]
     Geometry {
         /// The geometry in the catalog.
         expected: String,
@@ -167,15 +169,15 @@ impl FilesError {
 pub enum FlashError {
     /// The drive belongs to a pair and was opened alone.
     #[error(
-        "part of its files lie on flash drive {flash_id:016x}, and none was given; give it, or open \
-         the drive read-only without it"
+        "some of its files are on flash drive {flash_id:016x}, which was not given; give it, or open the \
+         drive read-only without it"
     )]
     NotGiven {
         /// The format id of its flash drive.
         flash_id: u64,
     },
     /// The drive was opened as the main drive of a pair, but was formatted alone.
-    #[error("the drive was formatted without a flash drive beside it; open it as a drive alone")]
+    #[error("the drive was formatted without a flash drive; open it alone")]
     NotPaired,
     /// A flash drive was opened as a main drive.
     #[error("it is the flash drive of a pair; open the main drive and give this one as its flash")]
@@ -207,7 +209,7 @@ pub enum FlashError {
     #[error(
         "the flash drive is older than the main drive: it has made {got} commits, and main knows of \
          {expected}; it was restored from a copy, find the newest one or restore both drives from \
-         copies of one moment"
+         copies of the same moment"
     )]
     FlashOlder {
         /// How many of its commits the main drive knows of.
@@ -219,7 +221,7 @@ pub enum FlashError {
     #[error(
         "the main drive is older than its flash drive: it knows of {got} commits of flash, and flash \
          says that it knew of {expected}; it was restored from a copy, find the newest one or \
-         restore both drives from copies of one moment"
+         restore both drives from copies of the same moment"
     )]
     MainOlder {
         /// How many of its commits the main drive knew of, according to the flash drive.
@@ -230,7 +232,7 @@ pub enum FlashError {
     /// The main drive names a file that the flash drive lacks.
     #[error(
         "{name:?} lies on the flash drive, which does not have it: it was restored from a copy, find \
-         the newest one or restore both drives from copies of one moment"
+         the newest one or restore both drives from copies of the same moment"
     )]
     Lost {
         /// The file.
@@ -248,8 +250,8 @@ pub enum FlashError {
     /// A caller asked for everything that was written, and the drive was opened without its flash
     /// drive.
     #[error(
-        "the drive is open without its flash drive, which may hold what was written last; open it with its flash, or \
-         to be read in part"
+        "the drive is open without its flash drive, which may hold the last writes; open it with its flash drive, \
+         or read-only in part"
     )]
     InPart,
     /// A caller asked for a change, and the drive was opened without its flash drive.

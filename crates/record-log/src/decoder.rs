@@ -46,13 +46,13 @@ pub enum Flaw {
     #[error("no frame of this log")]
     Missing,
     /// The last block of the log.
-    #[error("the log's last block is read")]
+    #[error("the end of the log's blocks")]
     Bound,
     /// An unreadable block where a frame should begin ([`Decoder::passing`]).
     #[error("a block that cannot be read")]
     Unreadable,
     /// A frame with an unreadable block.
-    #[error("a frame of which a block cannot be read")]
+    #[error("a frame with a block that cannot be read")]
     UnreadableFrame,
     /// A frame that reaches past the log's last block.
     #[error("a frame that reaches past the log's last block")]

@@ -278,7 +278,7 @@ fn a_store_has_its_flash_drive_beside_it() {
         assert_eq!(open_pair(&main, flash).0, status, "{}", last_error());
         assert!(last_error().contains(why), "{}", last_error());
     };
-    refused(None, Status::Unsupported, "and none was given");
+    refused(None, Status::Unsupported, "which was not given");
     refused(Some(&other), Status::Unsupported, "the wrong flash drive");
     refused(Some(&dir.path().join("nosuch")), Status::NotFound, "--flash");
     refused(Some(&main), Status::Busy, "flash drive");

@@ -121,15 +121,15 @@ fn a_drive_opens_only_with_its_own_flash_drive() {
 
     on(&["put"], &path, &[&flash_arg[..], &["k", "v"]].concat()).ok();
     let line =
-        on(&["get"], &path, &["k"]).fails(4, &["none was given", "name it with --flash FILE"]);
+        on(&["get"], &path, &["k"]).fails(4, &["was not given", "name it with --flash FILE"]);
     assert!(line.contains("--without-flash"), "{line}");
     let drive = path.to_str().unwrap();
     imbrex(&["bench", "--benchmarks", "fillrandom", "--num", "9", "--drive", drive])
-        .fails(4, &["none was given", "name it with --flash FILE"]);
+        .fails(4, &["was not given", "name it with --flash FILE"]);
     let properties = ["recordcount=50".to_owned(), format!("imbrex.drive={drive}")];
     let flash_property = format!("imbrex.flash={}", flash.display());
     let load = ["ycsb", "load", "-p", &properties[0], "-p", &properties[1]];
-    imbrex(&load).fails(4, &["none was given", "name it with --flash FILE"]);
+    imbrex(&load).fails(4, &["was not given", "name it with --flash FILE"]);
     let told = imbrex(&[&load[..], &["-p", &flash_property]].concat()).ok();
     assert!(told.contains("[INSERT], Return=OK, 50\n"), "{told}");
     on(&["get"], &path, &[&other_arg[..], &["k"]].concat()).fails(4, &["the wrong flash drive"]);

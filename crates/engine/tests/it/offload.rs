@@ -345,7 +345,7 @@ fn a_store_without_its_flash_drive_is_opened_in_part_alone() {
     };
     for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
         let refused = open(mode).unwrap_err().to_string();
-        assert!(refused.contains("may hold what was written last"), "{mode:?}: {refused}");
+        assert!(refused.contains("may hold the last writes"), "{mode:?}: {refused}");
     }
     for mode in [OpenMode::ReadOnlyInPart, OpenMode::Salvage] {
         assert!(open(mode).unwrap().recovery().missing.is_empty(), "{mode:?}");

@@ -210,7 +210,7 @@ impl Header {
             format_id: u64_at(block, FORMAT_ID),
         };
         if header.sequence == 0 || header.next_file_id == 0 || header.placement.is_empty() {
-            return Err(damaged("a field that is never zero is"));
+            return Err(damaged("a field that must not be zero is zero"));
         }
         let (sequence, next_file_id) = (header.sequence, header.next_file_id);
         if sequence >= COUNT_END || next_file_id >= COUNT_END {
@@ -531,7 +531,7 @@ impl<'a> Input<'a> {
         let (start, len_bytes) = (self.u64()?, self.u64()?);
         let start_bytes = start.checked_mul(BLOCK_LEN_BYTES as u64);
         if len_bytes == 0 || start_bytes.and_then(|s| s.checked_add(len_bytes)).is_none() {
-            return Err(format!("extent of {len_bytes} bytes at block {start} is no extent"));
+            return Err(format!("extent of {len_bytes} bytes at block {start} is impossible"));
         }
         Ok(Extent { start: Lba::new(start), len_bytes })
     }
@@ -541,7 +541,7 @@ impl<'a> Input<'a> {
         let end_bytes =
             start.checked_add(len).and_then(|end| end.checked_mul(BLOCK_LEN_BYTES as u64));
         if len == 0 || end_bytes.is_none() {
-            return Err(format!("span of {len} blocks at block {start} is no span"));
+            return Err(format!("span of {len} blocks at block {start} is impossible"));
         }
         Ok(BlockRange::new(Lba::new(start), Blocks::new(len)))
     }

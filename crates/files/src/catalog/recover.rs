@@ -253,7 +253,7 @@ fn choose(regions: &[Region; 2], found: &[RegionContent; 2]) -> Result<usize, Fi
             let is_foreign = [a, b].iter().any(|found| matches!(found, RegionContent::Foreign));
             // Advice to format could destroy a catalog that is there after all.
             let advice = if is_foreign {
-                "the drive is another's, or its catalog is damaged: then restore it from a copy"
+                "the drive belongs to something else, or its catalog is damaged; in that case restore it from a copy"
             } else {
                 "format it first"
             };

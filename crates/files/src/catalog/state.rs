@@ -299,7 +299,7 @@ impl Namespace {
             Edit::Grow { id, extent } => {
                 let file = self.file_mut(id)?;
                 if !file.is_open {
-                    return Err(InvalidEdit(format!("{id} grows, but it is no open log")));
+                    return Err(InvalidEdit(format!("{id} grows, but it is not an open log")));
                 }
                 file.extents.push(extent);
                 self.encoded_len_bytes += EXTENT_COST_BYTES;
@@ -324,7 +324,7 @@ impl Namespace {
                 let pair = self.pair.get_or_insert_with(|| Pair { flash_id, ..Pair::default() });
                 if pair.flash_id != flash_id {
                     return Err(InvalidEdit(format!(
-                        "flash drive {flash_id:016x} beside another one"
+                        "flash drive {flash_id:016x}, but the catalog names another one"
                     )));
                 }
                 pair.age = pair.age.max(age);
@@ -468,7 +468,7 @@ impl Namespace {
     fn settle(&mut self, id: FileId, extents: Vec<Extent>, ends: bool) -> Result<(), InvalidEdit> {
         let file = self.file_mut(id)?;
         if file.is_beside {
-            return Err(InvalidEdit(format!("{id} lies beside and has no blocks here")));
+            return Err(InvalidEdit(format!("{id} is on the flash drive and has no blocks here")));
         }
         let before = file.extents_cost_bytes();
         file.extents = extents;
@@ -500,7 +500,7 @@ fn count(counts: &mut BTreeMap<u8, u64>, level: u8, is_one_more: bool) {
 }
 
 fn no_pair() -> InvalidEdit {
-    InvalidEdit("a file lies beside, but no flash drive is named".to_owned())
+    InvalidEdit("a file is on the flash drive, but the catalog names no flash drive".to_owned())
 }
 
 fn no_file(id: FileId) -> InvalidEdit {

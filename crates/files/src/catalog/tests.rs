@@ -334,7 +334,7 @@ fn edits_that_do_not_fit_are_told() {
     misfit(&mut namespace, Edit::Add { name: "a".into(), file: file(2, &[]) }, "exists");
     misfit(&mut namespace, Edit::Add { name: "b".into(), file: file(1, &[]) }, "twice");
     let extent = Extent { start: Lba::new(1), len_bytes: 1 };
-    misfit(&mut namespace, Edit::Grow { id: FileId(1), extent }, "no open log");
+    misfit(&mut namespace, Edit::Grow { id: FileId(1), extent }, "not an open log");
 }
 
 /// A table that moves down a level without being rewritten counts for its new level, but not as

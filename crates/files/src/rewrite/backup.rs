@@ -215,7 +215,7 @@ impl Backup {
     ) -> Result<Recovered, FilesError> {
         let Some(blocks) = self.read_header(disk).map_err(failed("reading"))? else {
             let reason =
-                "its header cannot be read: nobody knows whether a rewrite was interrupted";
+                "its header cannot be read, so it is unknown whether a rewrite was interrupted";
             return self.settle_unreadable(disk, namespace, reason);
         };
         let is_all = blocks.len() as u64 == self.header_len.bytes();
@@ -264,7 +264,7 @@ impl Backup {
         for (saved, sum) in others {
             let (names, held) = files_in(namespace, saved.home);
             let home = self.look_home(disk, &saved, sum, &held);
-            match home.map_err(failed("looking for what is in"))? {
+            match home.map_err(failed("looking for the data in"))? {
                 // The power was cut before the first sync, or the entry was already moved back.
                 HomeState::AsSaved => continue,
                 // Stale: the file was removed since.
@@ -279,8 +279,8 @@ impl Backup {
         }
         self.move_back(disk, &whole)?;
         let place = lost.join("; ");
-        let reason = "their copy in the backup region is damaged, from which a rewrite that was \
-                      interrupted is completed; the drive can only be read, copy its files to another";
+        let reason = "their copy in the backup region, from which an interrupted rewrite is completed, is \
+                      damaged; the drive can only be read, copy its files to another";
         Ok(Recovered { flaw: Some(BackupFlaw { place, reason: reason.to_owned() }), read_here })
     }
 
@@ -387,7 +387,7 @@ impl Backup {
         namespace: &Namespace,
         reason: &str,
     ) -> Result<Recovered, FilesError> {
-        match is_any_missing(disk, namespace).map_err(failed("looking for what is in"))? {
+        match is_any_missing(disk, namespace).map_err(failed("looking for the data in"))? {
             true => Ok(self.flawed(reason)),
             false => self.finish(disk, &[]),
         }
@@ -397,8 +397,8 @@ impl Backup {
     fn flawed(&self, reason: &str) -> Recovered {
         let place = format!("block {}", self.region.pieces()[0].start);
         let reason = format!(
-            "{reason}, so files may lack what was moved away; the drive can only be read, copy its \
-             files to another"
+            "{reason}, so files may lack the blocks that were moved away; the drive can only be read, copy \
+             its files to another"
         );
         Recovered { flaw: Some(BackupFlaw { place, reason }), read_here: Vec::new() }
     }
@@ -433,7 +433,7 @@ fn check_homes(
             .and_then(|track| geometry.track_range(track))
             .is_some_and(|track| files_start <= home.start && home.end() <= track.end());
         if !is_in_one {
-            return Err(corrupt(format!("blocks {home} are no part of a top track of files")));
+            return Err(corrupt(format!("blocks {home} are not part of a top track for files")));
         }
     }
     Ok(())

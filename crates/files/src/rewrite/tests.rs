@@ -292,10 +292,10 @@ fn a_backup_that_names_what_it_may_not_is_damage() {
     };
     let home = |start: u64, len: u64| vec![BlockRange::new(Lba::new(start), Blocks::new(len))];
     let check = |got: String, expected: &str| assert!(got.contains(expected), "{got}");
-    check(open_with(home(256, 16)), "blocks 256..272 are no part of a top track of files");
-    check(open_with(home(16, 16)), "blocks 16..32 are no part of a top track of files");
-    check(open_with(home(250, 10)), "blocks 250..260 are no part of a top track of files");
-    check(open_with(home(10_000, 1)), "no part of a top track");
+    check(open_with(home(256, 16)), "blocks 256..272 are not part of a top track for files");
+    check(open_with(home(16, 16)), "blocks 16..32 are not part of a top track for files");
+    check(open_with(home(250, 10)), "blocks 250..260 are not part of a top track for files");
+    check(open_with(home(10_000, 1)), "not part of a top track");
     check(open_with(home(240, 400)), "more than the region holds");
     check(open_with(home(240, 16)), "opens");
 }

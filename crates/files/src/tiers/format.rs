@@ -45,7 +45,7 @@ impl PairRecord {
             return Err(format!("{} bytes; {LEN} are expected", record.len()));
         }
         if record[MAGIC..VERSION] != MAGIC_BYTES {
-            return Err("it is no record of a pair of drives".to_owned());
+            return Err("it is not the record of a pair of drives".to_owned());
         }
         let u32_at =
             |at: usize| record[at..at + 4].iter().rev().fold(0, |n, &b| n << 8 | u32::from(b));

@@ -137,7 +137,8 @@ fn paired(main: &FileLayer) -> Result<Option<Pair>, FilesError> {
 /// What a flash drive records about its pair.
 fn record_of(flash: &FileLayer) -> Result<PairRecord, FilesError> {
     if flash.layout_name() != FLASH_LAYOUT_NAME {
-        let reason = format!("it holds layout {:?}, so it is no flash drive", flash.layout_name());
+        let reason =
+            format!("it holds layout {:?}, so it is not a flash drive", flash.layout_name());
         return Err(FilesError::NotFormatted { reason });
     }
     let corrupt = |reason| FilesError::Corrupt {

@@ -265,7 +265,7 @@ impl PairWriter<'_> {
         if !is_any {
             return Ok(None);
         }
-        let what = "syncing files of the flash drive that get another name".to_owned();
+        let what = "syncing renamed files of the flash drive".to_owned();
         flash.files.disk().flush().map_err(|source| FilesError::Disk { what, source })?;
         // Another caller may have queued the record of a log's end, which is not durable yet.
         let is_settled = flash.files.inner.committer.lock().is_settled();

@@ -79,7 +79,7 @@ fn a_foreign_or_blank_flash_drive_is_told_from_the_right_one() {
     pair.flash = plain.disk;
     let (error, text) = refusal(pair.open());
     assert!(matches!(error, FlashError::Unopened { .. }), "{text}");
-    assert!(text.contains("it is no flash drive"), "{text}");
+    assert!(text.contains("it is not a flash drive"), "{text}");
 }
 
 #[test]
