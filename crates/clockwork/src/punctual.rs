@@ -84,7 +84,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn nobody_is_back_early() {
+    fn no_waiter_returns_early() {
         let clock = WallClock::new();
         let moments: Vec<u64> = (1..=40).map(|at| at * 50_000).collect();
         let back = fan_out(4, &moments, |at| {

@@ -483,7 +483,7 @@ fn a_log_ends_where_it_cannot_be_read() {
 
 /// A log that continues after an unreadable block records that, and is read to its new end.
 #[test]
-fn a_restart_lies_behind_a_block_that_cannot_be_read() {
+fn a_restart_may_follow_an_unreadable_block() {
     let (log, mut records) = small_log();
     let cut_blocks = blocks(&log);
     let mut whole = log;

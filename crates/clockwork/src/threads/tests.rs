@@ -75,7 +75,7 @@ impl<F: FnMut() -> Step + Send> Job for Closure<F> {
 }
 
 #[test]
-fn a_panic_wakes_who_waits_and_is_told() {
+fn a_panic_wakes_waiters_and_is_reported() {
     let scheduler = ThreadScheduler::new(1);
     assert!(!scheduler.has_panicked());
     scheduler.spawn(Box::new(Closure(|| panic!("block {} is gone", 7))));
@@ -114,7 +114,7 @@ fn the_last_runtime_may_be_dropped_by_its_own_job() {
 }
 
 #[test]
-fn the_end_of_a_job_wakes_who_waits_for_it() {
+fn the_end_of_a_job_wakes_its_waiters() {
     let scheduler = ThreadScheduler::new(2);
     let alive = Arc::new(());
     let held = Arc::clone(&alive);

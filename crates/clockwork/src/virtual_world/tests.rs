@@ -79,7 +79,7 @@ fn a_job_wakes_no_earlier_than_it_was_notified() {
     *left.lock().unwrap() = 1;
     runtime.clock.advance_to_ns(100);
     runtime.scheduler.yield_now();
-    assert!(take(&log).is_empty(), "nobody has notified it");
+    assert!(take(&log).is_empty(), "it was not notified");
     runtime.scheduler.notify();
     world.run_until_idle();
     assert_eq!(take(&log), ["flush 100"]);
@@ -204,7 +204,7 @@ impl Job for Checker {
 }
 
 #[test]
-fn a_job_that_waits_for_time_runs_when_it_has_passed_and_holds_nobody_up() {
+fn a_job_that_waits_for_time_runs_when_it_has_passed_and_delays_no_other() {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     let log = Log::default();
     world.spawn(Box::new(Checker { world: Arc::clone(&world), log: Arc::clone(&log) }));
@@ -228,7 +228,7 @@ fn a_job_that_waits_for_time_runs_when_it_has_passed_and_holds_nobody_up() {
 }
 
 #[test]
-fn a_job_that_waits_for_time_does_not_overtake_who_is_due_earlier() {
+fn a_job_that_waits_for_time_does_not_overtake_an_earlier_one() {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     let log = Log::default();
     world.spawn(Box::new(Checker { world: Arc::clone(&world), log: Arc::clone(&log) }));

@@ -322,7 +322,7 @@ fn a_removed_namespace_weighs_nothing() {
 }
 
 #[test]
-fn edits_that_do_not_fit_are_told() {
+fn edits_that_do_not_fit_are_errors() {
     let mut namespace = Namespace::default();
     let misfit = |namespace: &mut Namespace, edit: Edit, part: &str| {
         let Err(InvalidEdit(reason)) = namespace.apply(edit) else { panic!("{part} applied") };

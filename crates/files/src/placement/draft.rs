@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free run     | taken by this plan | left ............ |
-//!                ^ files are placed at the start of a run, one behind the other
+//!                ^ files are placed at the start of a run, one after another
 //! ```
 //!
 //! Planners must not change the map, and a copy of its runs for every table would cost more than

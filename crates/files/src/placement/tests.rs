@@ -286,7 +286,7 @@ fn logs_take_conventional_zones_first_and_tables_last() {
 /// The planner stopped at the last spare zone, though any file may take a zone that is too short to
 /// be spare.
 #[test]
-fn a_short_zone_behind_the_last_spare_one_is_used() {
+fn a_short_zone_after_the_last_spare_one_is_used() {
     let mut zones = empty_zones(2);
     zones[1].capacity = Blocks::new(40);
     for policy in ["zone-per-level", "log-structured"] {

@@ -85,7 +85,7 @@ fn one_block_of_a_backup_takes_no_other_with_it() {
             assert!(wrong <= 1, "{after} {rots}: {wrong}");
             match finding(&files) {
                 None => {
-                    assert_eq!(wrong, 0, "{after} {rots}: nobody said so");
+                    assert_eq!(wrong, 0, "{after} {rots}: not reported");
                     counts[0] += 1;
                 }
                 Some(told) => {
@@ -217,7 +217,7 @@ fn an_unreadable_header_never_keeps_a_drive_from_opening() {
 /// The power fails while the header is written or zeroed, and the header is unreadable: nothing was
 /// moved away. If the same header is lost while data were moved away, that is reported.
 #[test]
-fn an_unreadable_header_is_told_if_something_was_moved_away() {
+fn an_unreadable_header_is_reported_if_data_were_moved_away() {
     let mut counts = [0; 2];
     for after in 0.. {
         let Some((stage, region, _)) = cut_after(after) else { break };
@@ -236,7 +236,7 @@ fn an_unreadable_header_is_told_if_something_was_moved_away() {
 }
 
 #[test]
-fn a_rotten_header_is_told_unless_nothing_was_lost() {
+fn a_rotten_header_is_reported_unless_nothing_was_lost() {
     let mut counts = [0; 2];
     for after in 0.. {
         let Some((stage, region, _)) = cut_after(after) else { break };

@@ -91,7 +91,7 @@ fn every_flipped_bit_and_every_truncation_is_noticed() {
 /// Rot in a header is detected, or corrected in fields that are known beforehand. A header that may
 /// be torn is not taken for a damaged one.
 #[test]
-fn a_header_that_rotted_is_told_from_none() {
+fn a_rotten_header_is_distinguished_from_none() {
     let id = header().format_id;
     for header in [header(), header_of_version_1()] {
         let bytes = header.encode();

@@ -100,7 +100,7 @@ fn a_zone_that_fails_its_reset_is_given_up() {
 /// The map was unlocked between the choice of a zone to finish and the drive's finish of it.
 /// Meanwhile the zone was reset, or handed out.
 #[test]
-fn a_zone_that_is_being_finished_is_nobodys() {
+fn a_zone_that_is_being_finished_is_not_handed_out() {
     let mut map = map(8, Some(2));
     for (zone, room) in [(0, 30), (1, 40), (2, 50)] {
         let taken = range(zone * 64, 64 - room);
@@ -157,7 +157,7 @@ fn a_log_begins_a_zone_where_tables_have_a_place_left() {
 }
 
 #[test]
-fn the_reserve_is_for_those_who_make_room() {
+fn the_reserve_is_for_writes_that_make_room() {
     let mut map = map(8, None);
     assert_eq!(map.reserve().get(), 128);
     map.take(range(0, 64), Lane::Fresh(1), 1);
@@ -202,7 +202,7 @@ fn a_log_that_wrote_nothing_says_nothing_of_what_is_before_it() {
 /// The data placed before it are written at the pointer as usual; those that gave up after it lost
 /// their turn.
 #[test]
-fn who_gives_up_a_turn_takes_that_of_those_behind_only() {
+fn a_run_that_is_given_up_takes_only_later_turns() {
     let mut map = map(8, None);
     for start in [0, 20, 40] {
         map.take(range(start, 20), Lane::Fresh(1), 1);

@@ -278,7 +278,7 @@ fn an_unreadable_file_does_not_stop_the_cleaning_of_others() {
 /// later kept their blocks, and writes that are refused before they are planned were refused
 /// permanently.
 #[test]
-fn cleaning_goes_on_after_a_failed_write() {
+fn cleaning_continues_after_a_failed_write() {
     let (stage, files) = one_zone_to_clean();
     let mut cleaner = files.clean_job();
     let budget = Budget { io_bytes: u64::MAX };

@@ -271,7 +271,7 @@ fn tables_before_a_log_that_failed_are_written() {
 /// A log placed after a table that failed once reported that another log goes elsewhere. From then
 /// on it reported that the store must be reopened.
 #[test]
-fn a_log_behind_a_table_that_failed_asks_for_another_log() {
+fn a_log_after_a_table_that_failed_asks_for_another_log() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
     let stage = zoned(zones, 0);
     drop(stage.format("zone-per-level").unwrap());
@@ -332,7 +332,7 @@ fn tables_before_one_that_failed_elsewhere_are_written() {
 /// A table placed in the zone of a failed one, after it, was refused as if the drive took no more
 /// writes.
 #[test]
-fn a_table_behind_one_that_failed_goes_elsewhere() {
+fn a_table_after_one_that_failed_goes_elsewhere() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: None };
     let stage = zoned(zones, 0);
     drop(stage.format("zone-per-level").unwrap());
@@ -414,7 +414,7 @@ fn a_write_without_a_place_waits_for_a_zone_that_others_fill() {
 /// After a bug in the thread that wrote a group of commits, all others, and the closing of the
 /// files, waited for it for ever.
 #[test]
-fn a_bug_in_a_commit_ends_writing_and_keeps_nobody_waiting() {
+fn a_bug_in_a_commit_ends_writing_and_wakes_all_waiters() {
     let (disk, files) = crowded();
     disk.before_write(|| panic!("a bug"));
     let removed = std::panic::catch_unwind(AssertUnwindSafe(|| remove(&files, &["a"])));

@@ -85,7 +85,7 @@ fn a_checkpoint_cut_short_in_a_zone_that_turned_read_only() {
 /// The catalog's own zone became read-only. Its log is read as far as it can be, and the store
 /// continues in the other region while that takes writes.
 #[test]
-fn a_catalog_whose_zone_turned_read_only_goes_on_in_the_other() {
+fn a_catalog_in_a_zone_that_became_read_only_moves_to_the_other_region() {
     for is_strict in [true, false] {
         let stage = written(is_strict);
         let before = stage.open().unwrap().app_records();

@@ -255,7 +255,7 @@ impl Run {
 
     /// Leftovers of a power cut take no room permanently: operations that make room succeed if
     /// anything is free for them or can be cleaned.
-    fn assert_upkeep_goes_on(&self) {
+    fn assert_upkeep_continues(&self) {
         let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Table) };
         let mut buffer = FileBuffer::new("upkeep", hints);
         buffer.append(&content("upkeep", 4096));
@@ -287,7 +287,7 @@ impl Run {
         for (name, file) in &self.model.files {
             reads(&*self.files.open(name).unwrap(), file).unwrap();
         }
-        self.assert_upkeep_goes_on();
+        self.assert_upkeep_continues();
     }
 
     /// Whether the power is off.

@@ -43,7 +43,7 @@ fn writers_and_removers_leave_a_sound_drive() {
 }
 
 #[test]
-fn reads_go_on_while_the_drive_is_cleaned() {
+fn reads_continue_while_the_drive_is_cleaned() {
     let zones = Zones { count: 16, len: 64, conventional: 1, active_limit: None };
     let stage = zoned(zones, 0);
     let (runtime, scheduler) = threads();
@@ -79,7 +79,7 @@ fn reads_go_on_while_the_drive_is_cleaned() {
 }
 
 #[test]
-fn a_crowded_drive_is_cleaned_by_whoever_needs_room() {
+fn a_writer_without_room_cleans_a_crowded_drive() {
     let zones = Zones { count: 14, len: 64, conventional: 1, active_limit: Some(8) };
     for placement in ["log-structured", "zone-per-level"] {
         let stage = zoned(zones, 0);
@@ -148,7 +148,7 @@ fn a_log_is_appended_while_tables_are_written() {
 /// placed but not yet written. It wrote first, and the drive refused: the store lost its log, and
 /// with it all further writes. Now the first write of a run waits for its turn (O3).
 #[test]
-fn a_log_behind_a_table_waits_for_the_table() {
+fn a_log_after_a_table_waits_for_the_table() {
     let zones = Zones { count: 12, len: 64, conventional: 1, active_limit: Some(3) };
     let stage = zoned(zones, 0);
     let files = stage.format("zone-per-level").unwrap();
@@ -265,7 +265,7 @@ fn logs_that_keep_their_places_grow() {
 /// A log whose write failed left its zone half written, and a writer that needed a slot waited for
 /// that zone to end.
 #[test]
-fn nobody_waits_for_a_log_that_failed() {
+fn no_writer_waits_for_a_log_that_failed() {
     let zones = Zones { count: 60, len: 64, conventional: 0, active_limit: Some(5) };
     let stage = zoned(zones, 0);
     let files = stage.format("band-per-table").unwrap();
@@ -353,7 +353,7 @@ impl DiskLayer for SlowDiscard {
 /// A shingled drive that was just opened discards all its free space before it writes. A second
 /// writer found none of that space free, and was refused on an empty drive.
 #[test]
-fn who_comes_second_waits_for_the_space_that_is_being_discarded() {
+fn a_second_writer_waits_for_space_that_is_being_discarded() {
     let stage = shingled(1 << 14, 8, 2, 0);
     stage.format("dynamic-bands").unwrap();
     let disk = Arc::new(SlowDiscard::new(stage.disk()));

@@ -36,7 +36,7 @@ fn some() -> (TrackMap, FreeRuns) {
 }
 
 #[test]
-fn a_map_that_was_told_of_every_change_passes() {
+fn a_map_with_every_change_passes() {
     let geometry = geometry();
     let (mut tracks, mut runs) = some();
     tracks.check(&runs).unwrap();
@@ -82,7 +82,7 @@ fn each_list_that_is_wrong_is_found() {
         ("a blocked one has more free", |t| {
             *t.blocked.values_mut().next().unwrap() += Blocks::new(1);
         }),
-        ("a log that nobody listed is open", |t| {
+        ("a log that is not listed is open", |t| {
             _ = t.open_logs.insert(Lba::new(52), Blocks::new(1));
         }),
         ("tops have more free", |t| t.free_tops += Blocks::new(1)),

@@ -78,7 +78,7 @@ fn names(files: &TieredFiles) -> Vec<String> {
 /// Flash recorded main's commit as durable. When the power failed before main's next commit, the
 /// drive was permanently taken for an older copy.
 #[test]
-fn what_flash_is_told_of_main_is_durable_there() {
+fn what_flash_records_about_main_is_durable_there() {
     for seed in 0..SEED_COUNT {
         let pair = pair();
         let files = format(&pair);
@@ -188,7 +188,7 @@ fn what_a_synced_log_goes_by_is_durable_on_main() {
 /// A log was synced, and lost with a power cut: the commit that had freed its name was not durable
 /// on main yet.
 #[test]
-fn a_synced_log_is_there_whose_name_was_being_freed() {
+fn a_synced_log_survives_while_its_name_is_being_freed() {
     for seed in 0..SEED_COUNT {
         let pair = pair();
         let files = format(&pair);

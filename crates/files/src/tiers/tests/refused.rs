@@ -56,7 +56,7 @@ fn half_of_a_pair_does_not_open_as_a_whole() {
 }
 
 #[test]
-fn a_foreign_or_blank_flash_drive_is_told_from_the_right_one() {
+fn a_foreign_or_blank_flash_drive_is_refused() {
     let (mut pair, mut other) = (Pair::small(), Pair::small());
     drop(pair.format().unwrap());
     // The difference is the requested format id, or an earlier format of the drive.
