@@ -22,7 +22,7 @@ use crate::hints::FileKind;
 use crate::placement::{FileRequest, Placement, PlacementOptions};
 use crate::region::Region;
 use crate::rewrite::files_start;
-use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace, active_zone_budget};
+use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace, slot_count};
 use imbrex_disk::{
     BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Rule, ZoneId, ZoneInfo, ZoneKind,
     ZoneState, readable_len,
@@ -75,7 +75,7 @@ pub(crate) fn restore(
         }
         hold_zones(disk, &mut zones, &held, namespace, placement);
         let limits = disk.geometry().zones();
-        let budget = limits.and_then(active_zone_budget);
+        let budget = limits.and_then(slot_count);
         let zone_len = limits.map_or(Blocks::ZERO, |z| z.zone_len);
         let mut map = SpaceMap::with_zones(zone_len, zones, budget);
         if placement.keeps_files_apart() {

@@ -22,7 +22,7 @@ use super::policy::{FileRequest, Placement, Planned, Urgency, admit};
 use crate::extent::fill;
 use crate::hints::Hints;
 use crate::region::{Region, regions};
-use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, active_zone_budget};
+use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, slot_count};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ pub(super) fn suits(geometry: &Geometry) -> Result<(), String> {
     let catalog_zones = |regions: [Region; 2]| regions.iter().map(|r| r.zones().len()).sum();
     let catalog_zones: usize = regions(geometry).map_or(0, catalog_zones);
     let least = ACTIVE_ZONES_LEAST + catalog_zones as u32;
-    match geometry.zones().and_then(active_zone_budget) {
+    match geometry.zones().and_then(slot_count) {
         Some(limit) if limit < least => {
             Err(format!("it allows {limit} active zones; at least {least} are needed"))
         }

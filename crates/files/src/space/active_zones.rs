@@ -23,7 +23,7 @@ const ACTIVE_ZONES_SPARE: usize = 16;
 
 /// How many zones the drive allows to be active, including the catalog's. A zone that is being
 /// written is also open, so the lower limit counts.
-pub(crate) fn active_zone_budget(zones: &ZoneSpec) -> Option<u32> {
+pub(crate) fn slot_count(zones: &ZoneSpec) -> Option<u32> {
     match (zones.open_zone_limit, zones.active_zone_limit) {
         (Some(open), Some(active)) => Some(open.min(active)),
         (open, active) => open.or(active),

@@ -33,7 +33,7 @@ mod tracks;
 mod unzoned;
 mod zones;
 
-pub(crate) use active_zones::active_zone_budget;
+pub(crate) use active_zones::slot_count;
 pub(crate) use hold::{Hold, Space};
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
 pub(crate) use tracks::{Levels, TrackMap, TrackTier};
