@@ -506,7 +506,8 @@ enum imbrex_status imbrex_batch_delete(struct imbrex_batch *batch,
                                        size_t key_len_bytes);
 
 /*
- Applies the batch and empties it; after a failure the batch is unchanged. `sync` is as in imbrex_put().
+ Applies the batch and empties it; after a failure the batch is unchanged. `sync` is as in
+ imbrex_put().
  */
 enum imbrex_status imbrex_batch_write(struct imbrex_batch *batch, bool sync);
 
@@ -631,7 +632,8 @@ enum imbrex_status imbrex_reader_id(const struct imbrex_reader *reader,
 enum imbrex_status imbrex_reader_close(struct imbrex_reader *reader);
 
 /*
- Removes a path of a file. The file is removed with its last path; open readers and writers keep working.
+ Removes a path of a file. The file is removed with its last path; open readers and writers keep
+ working.
  */
 enum imbrex_status imbrex_unlink(const struct imbrex_drive *drive, const char *path);
 

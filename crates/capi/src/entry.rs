@@ -159,7 +159,8 @@ pub unsafe extern "C" fn imbrex_batch_delete(
     })
 }
 
-/// Applies the batch and empties it; after a failure the batch is unchanged. `sync` is as in imbrex_put().
+/// Applies the batch and empties it; after a failure the batch is unchanged. `sync` is as in
+/// imbrex_put().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_batch_write(batch: *mut Batch, sync: bool) -> Status {
     guard(|| {

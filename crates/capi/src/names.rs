@@ -24,7 +24,8 @@ unsafe fn on_path(
     })
 }
 
-/// Removes a path of a file. The file is removed with its last path; open readers and writers keep working.
+/// Removes a path of a file. The file is removed with its last path; open readers and writers keep
+/// working.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_unlink(drive: *const Drive, path: *const c_char) -> Status {
     // SAFETY: a handle and a string, as the header's conventions say.
