@@ -22,6 +22,7 @@ use crate::version::format::{self, RecordKind};
 use crate::version::names::check_name;
 use crate::version::names::{linked_name, names_prefix};
 use crate::version::state::StoreState;
+use crate::work::flush;
 use imbrex_files::{AppRecord, Commit, CommitKind, FileBuffer, FileKind, Files, Hints};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl Db {
         check_name("checkpoint", name)?;
         let store = self.store();
         store.check_writable()?;
-        let _cut = store.flush_to_cut()?;
+        let _cut = flush::flush_to_cut(store)?;
         store.commit_with(|state| {
             if state.checkpoints.contains_key(name) {
                 return Err(EngineError::CheckpointExists { name: name.to_owned() });
@@ -140,7 +141,7 @@ impl Db {
         }
         let store = self.store();
         store.check_writable()?;
-        let cut = store.flush_to_cut()?;
+        let cut = flush::flush_to_cut(store)?;
         let state = store.state();
         drop(cut);
         let mut commit = Commit::default();

@@ -4,17 +4,20 @@ use crate::EngineError;
 use crate::batch::{KeyspaceId, check_key, check_range, check_value};
 use crate::compaction::situation::ManualRange;
 use crate::db::shared::Shared;
-use crate::iter::InternalIter;
 use crate::key::{Kind, Seq};
 use crate::options::{KeyspaceOptions, ReadOptions, WriteOptions};
-use crate::read::run::RunOfView;
+use crate::read::get::get;
+use crate::read::range::sources;
 use crate::read::{Entries, Iter, IterBounds, IterSources};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::store::keyspace::KeyspaceState;
-use crate::table::{LevelIter, TableReadOptions};
+use crate::table::TableReadOptions;
 use crate::version::{KeyRange, RunId};
 use crate::watch::{Watch, unwatched};
+use crate::work::compact;
+use crate::work::flush;
+use crate::work::write;
 use bytes::Bytes;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
@@ -76,7 +79,7 @@ impl Keyspace {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_key(key)?;
         check_value(value)?;
-        self.store().write_one(&self.state, Kind::Put, key, value, options)
+        write::write_one(self.store(), &self.state, Kind::Put, key, value, options)
     }
 
     /// From now on `key` has no value.
@@ -97,7 +100,7 @@ impl Keyspace {
         options: WriteOptions,
     ) -> Result<(), EngineError> {
         check_key(key.as_ref())?;
-        self.store().write_one(&self.state, Kind::Delete, key.as_ref(), &[], options)
+        write::write_one(self.store(), &self.state, Kind::Delete, key.as_ref(), &[], options)
     }
 
     /// From now on no key in `range` has a value. Cost: that of one delete.
@@ -121,9 +124,9 @@ impl Keyspace {
         if !check_range(start, end)? {
             // As with an empty batch: what was written before it is durable.
             self.state.check_exists()?;
-            return if options.sync { self.store().sync() } else { Ok(()) };
+            return if options.sync { write::sync(self.store()) } else { Ok(()) };
         }
-        self.store().write_one(&self.state, Kind::RangeDelete, start, end, options)
+        write::write_one(self.store(), &self.state, Kind::RangeDelete, start, end, options)
     }
 
     /// The value of `key`.
@@ -144,7 +147,7 @@ impl Keyspace {
         let view = self.state.view();
         let seq = store.visible();
         self.state.check_exists()?;
-        view.get(key, seq, &store.cache)
+        get(&view, key, seq, &store.cache)
     }
 
     /// The value that `key` had at `snapshot`.
@@ -163,7 +166,7 @@ impl Keyspace {
         // Before: what a drop leaves behind has nothing.
         let view = self.state.view();
         self.state.check_exists()?;
-        view.get(key.as_ref(), seq, &store.cache)
+        get(&view, key.as_ref(), seq, &store.cache)
     }
 
     /// The values of all `keys`, as of one moment, in their order.
@@ -185,7 +188,7 @@ impl Keyspace {
         self.state.check_exists()?;
         let mut values = vec![None; keys.len()];
         for at in order {
-            values[at] = view.get(keys[at].as_ref(), seq, &store.cache)?;
+            values[at] = get(&view, keys[at].as_ref(), seq, &store.cache)?;
         }
         Ok(values)
     }
@@ -214,39 +217,7 @@ impl Keyspace {
             Some(losses) => read.passing(losses),
             None => read,
         };
-        let mut entries: Vec<Box<dyn InternalIter>> = Vec::new();
-        let mut tombstones = Vec::new();
-        for slot in [&view.active].into_iter().chain(&view.immutables) {
-            if slot.mem.entry_count() > 0 {
-                entries.push(Box::new(slot.mem.iter()));
-            }
-            tombstones.extend(slot.mem.tombstone_views());
-        }
-        for slot in &view.version.tombstoned {
-            let table = slot.open(&store.cache)?;
-            tombstones.push(Arc::new(table.range_tombstones().clone()));
-        }
-        for (level, runs) in view.version.levels.iter().enumerate() {
-            let run_count = runs.cover().map_or(runs.runs.len(), |cover| cover.lanes().len());
-            for run_at in 0..run_count {
-                let tables = match runs.cover() {
-                    Some(cover) => &cover.lanes()[run_at],
-                    None => &runs.runs[run_at].tables,
-                };
-                match &tables[..] {
-                    [slot] => entries.push(Box::new(slot.open(&store.cache)?.iter(read.clone()))),
-                    _ => {
-                        let run = RunOfView {
-                            version: Arc::clone(&view.version),
-                            level,
-                            run: run_at,
-                            cache: Arc::clone(&store.cache),
-                        };
-                        entries.push(Box::new(LevelIter::new(run, read.clone())));
-                    }
-                }
-            }
-        }
+        let (entries, tombstones) = sources(&view, &store.cache, &read)?;
         let bounds = IterBounds { lower: options.lower, upper: options.upper };
         let pin = Some(Box::new((view, Arc::clone(&self.shared))) as Box<_>);
         let losses = store.losses.clone();
@@ -305,13 +276,13 @@ impl Keyspace {
         let store = self.store();
         store.check_writable()?;
         self.state.check_exists()?;
-        store.flush_all()?;
+        flush::flush_all(store)?;
         let range = ManualRange {
             start: start.map(Bytes::copy_from_slice),
             end: end.map(Bytes::copy_from_slice),
             run_max: RunId(store.new_id()),
         };
-        store.compact_range(&self.state, &range, watch)
+        compact::compact_range(store, &self.state, &range, watch)
     }
 
     /// About how long the tables' data in `range` are; what is in memtables is not counted.

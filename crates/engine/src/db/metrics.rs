@@ -5,98 +5,95 @@ use crate::metrics::{KeyspaceMetrics, LevelMetrics, Metrics};
 use crate::store::Store;
 use std::sync::atomic::Ordering;
 
-impl Store {
-    /// Gathers everything. Cost: a walk over all tables.
-    pub(crate) fn metrics(&self) -> Metrics {
-        let mut metrics = Metrics::default();
-        {
-            let writer = self.writer.lock();
-            metrics.user_bytes = writer.user_bytes;
-            metrics.user_op_count = writer.op_count;
-            metrics.log_bytes = writer.log_bytes();
-            metrics.offloaded_bytes = writer.offloaded_bytes;
-        }
-        metrics.flush_count = self.tally.flush_count.load(Ordering::Relaxed);
-        metrics.flush_out_bytes = self.tally.flush_out_bytes.load(Ordering::Relaxed);
-        metrics.compaction_read_failure_count =
-            self.tally.read_failure_count.load(Ordering::Relaxed);
-        metrics.tables_set_aside = self.plans.lock().hindrances().cloned().collect();
-        metrics.flush_total_ns = self.tally.flush_ns.load(Ordering::Relaxed);
-        {
-            let log = self.tally.compactions.lock();
-            metrics.compaction_count = log.count;
-            metrics.move_count = log.move_count;
-            metrics.compaction_in_bytes = log.in_len_bytes;
-            metrics.compaction_out_bytes = log.out_len_bytes;
-            metrics.compactions = log.lines.iter().cloned().collect();
-            metrics.failed_compactions = log.failures.iter().cloned().collect();
-        }
-        let written = metrics.flush_out_bytes + metrics.compaction_out_bytes;
-        if metrics.user_bytes > 0 {
-            metrics.write_amp_ratio = written as f64 / metrics.user_bytes as f64;
-        }
-        metrics.stall_stop = self.tally.stall_stop.metrics();
-        metrics.stall_slowdown = self.tally.stall_slowdown.metrics();
-        metrics.stall_offload = self.tally.stall_offload.metrics();
-        let cache = self.cache.metrics();
-        metrics.cache_hit_count = cache.hit_count;
-        metrics.cache_miss_count = cache.miss_count;
-        metrics.cache_len_bytes = cache.used_bytes;
-        metrics.snapshot_count = self.snapshots.count();
-        metrics.last_seq = self.visible().0;
-        for keyspace in self.all_keyspaces() {
-            let view = keyspace.view_arc();
-            for table in view.version.tables().filter_map(|slot| slot.opened()) {
-                metrics.open_table_count += 1;
-                metrics.table_memory_len_bytes += table.memory_len_bytes() as u64;
-            }
-            let slots = view.immutables.iter().chain([&view.active]);
-            let memtable_len_bytes = slots.map(|slot| slot.mem.len_bytes() as u64).sum();
-            metrics.memtable_len_bytes += memtable_len_bytes;
-            let logged = view.version.levels[0].tables().filter(|slot| slot.meta.is_logged);
-            let unsorted_len_bytes = logged.map(|slot| slot.meta.len_bytes).sum();
-            let levels = view.version.levels.iter().enumerate();
-            metrics.keyspaces.push(KeyspaceMetrics {
-                name: keyspace.name.clone(),
-                memtable_len_bytes,
-                immutable_memtable_count: view.immutables.len(),
-                levels: levels
-                    .filter(|(_, level)| !level.runs.is_empty())
-                    .map(|(number, level)| LevelMetrics {
-                        level: number as u8,
-                        run_count: level.runs.len(),
-                        table_count: level.table_count(),
-                        len_bytes: level.len_bytes(),
-                        entry_count: level.tables().map(|slot| slot.meta.entry_count).sum(),
-                    })
-                    .collect(),
-                unsorted_len_bytes,
-            });
-        }
-        metrics
+/// Gathers everything. Cost: a walk over all tables.
+pub(crate) fn metrics(store: &Store) -> Metrics {
+    let mut metrics = Metrics::default();
+    {
+        let writer = store.writer.lock();
+        metrics.user_bytes = writer.user_bytes;
+        metrics.user_op_count = writer.op_count;
+        metrics.log_bytes = writer.log_bytes();
+        metrics.offloaded_bytes = writer.offloaded_bytes;
     }
+    metrics.flush_count = store.tally.flush_count.load(Ordering::Relaxed);
+    metrics.flush_out_bytes = store.tally.flush_out_bytes.load(Ordering::Relaxed);
+    metrics.compaction_read_failure_count = store.tally.read_failure_count.load(Ordering::Relaxed);
+    metrics.tables_set_aside = store.plans.lock().hindrances().cloned().collect();
+    metrics.flush_total_ns = store.tally.flush_ns.load(Ordering::Relaxed);
+    {
+        let log = store.tally.compactions.lock();
+        metrics.compaction_count = log.count;
+        metrics.move_count = log.move_count;
+        metrics.compaction_in_bytes = log.in_len_bytes;
+        metrics.compaction_out_bytes = log.out_len_bytes;
+        metrics.compactions = log.lines.iter().cloned().collect();
+        metrics.failed_compactions = log.failures.iter().cloned().collect();
+    }
+    let written = metrics.flush_out_bytes + metrics.compaction_out_bytes;
+    if metrics.user_bytes > 0 {
+        metrics.write_amp_ratio = written as f64 / metrics.user_bytes as f64;
+    }
+    metrics.stall_stop = store.tally.stall_stop.metrics();
+    metrics.stall_slowdown = store.tally.stall_slowdown.metrics();
+    metrics.stall_offload = store.tally.stall_offload.metrics();
+    let cache = store.cache.metrics();
+    metrics.cache_hit_count = cache.hit_count;
+    metrics.cache_miss_count = cache.miss_count;
+    metrics.cache_len_bytes = cache.used_bytes;
+    metrics.snapshot_count = store.snapshots.count();
+    metrics.last_seq = store.visible().0;
+    for keyspace in store.all_keyspaces() {
+        let view = keyspace.view_arc();
+        for table in view.version.tables().filter_map(|slot| slot.opened()) {
+            metrics.open_table_count += 1;
+            metrics.table_memory_len_bytes += table.memory_len_bytes() as u64;
+        }
+        let slots = view.immutables.iter().chain([&view.active]);
+        let memtable_len_bytes = slots.map(|slot| slot.mem.len_bytes() as u64).sum();
+        metrics.memtable_len_bytes += memtable_len_bytes;
+        let logged = view.version.levels[0].tables().filter(|slot| slot.meta.is_logged);
+        let unsorted_len_bytes = logged.map(|slot| slot.meta.len_bytes).sum();
+        let levels = view.version.levels.iter().enumerate();
+        metrics.keyspaces.push(KeyspaceMetrics {
+            name: keyspace.name.clone(),
+            memtable_len_bytes,
+            immutable_memtable_count: view.immutables.len(),
+            levels: levels
+                .filter(|(_, level)| !level.runs.is_empty())
+                .map(|(number, level)| LevelMetrics {
+                    level: number as u8,
+                    run_count: level.runs.len(),
+                    table_count: level.table_count(),
+                    len_bytes: level.len_bytes(),
+                    entry_count: level.tables().map(|slot| slot.meta.entry_count).sum(),
+                })
+                .collect(),
+            unsorted_len_bytes,
+        });
+    }
+    metrics
+}
 
-    /// A property by name, as text; `None` for a name that means nothing.
-    pub(crate) fn property(&self, name: &str) -> Option<String> {
-        let metrics = self.metrics();
-        Some(match name {
-            "levels" => {
-                let keyspaces = self.all_keyspaces();
-                let pictures =
-                    keyspaces.iter().map(|k| format!("keyspace {}\n{}", k.name, k.view().version));
-                pictures.collect()
-            }
-            "stats" => metrics.to_string(),
-            "last-sequence" => metrics.last_seq.to_string(),
-            "memtable-bytes" => metrics.memtable_len_bytes.to_string(),
-            "block-cache-bytes" => metrics.cache_len_bytes.to_string(),
-            "write-amplification" => format!("{:.3}", metrics.write_amp_ratio),
-            "snapshots" => metrics.snapshot_count.to_string(),
-            "background-error" => match self.check_not_refused() {
-                Err(EngineError::Poisoned { reason }) => reason,
-                _ => "none".to_owned(),
-            },
-            _ => return None,
-        })
-    }
+/// A property by name, as text; `None` for a name that means nothing.
+pub(crate) fn property(store: &Store, name: &str) -> Option<String> {
+    let metrics = metrics(store);
+    Some(match name {
+        "levels" => {
+            let keyspaces = store.all_keyspaces();
+            let pictures =
+                keyspaces.iter().map(|k| format!("keyspace {}\n{}", k.name, k.view().version));
+            pictures.collect()
+        }
+        "stats" => metrics.to_string(),
+        "last-sequence" => metrics.last_seq.to_string(),
+        "memtable-bytes" => metrics.memtable_len_bytes.to_string(),
+        "block-cache-bytes" => metrics.cache_len_bytes.to_string(),
+        "write-amplification" => format!("{:.3}", metrics.write_amp_ratio),
+        "snapshots" => metrics.snapshot_count.to_string(),
+        "background-error" => match store.check_not_refused() {
+            Err(EngineError::Poisoned { reason }) => reason,
+            _ => "none".to_owned(),
+        },
+        _ => return None,
+    })
 }

@@ -15,6 +15,7 @@ use crate::open::recover::{DEFAULT_KEYSPACE, Recovery, recover};
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::store::commit::Change;
+use crate::store::due;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::{Store, gate};
 use crate::version::edit::KeyspaceRecord;
@@ -22,8 +23,10 @@ use crate::version::names::check_name;
 use crate::version::state::KeyspaceEntry;
 use crate::watch::{Progress, Watch, ask, unwatched};
 use crate::work::compact::CompactionJob;
+use crate::work::flush;
 use crate::work::flush::FlushJob;
 use crate::work::idle::EagerJob;
+use crate::work::write;
 use imbrex_clockwork::Runtime;
 use imbrex_files::{CommitKind, Files};
 use std::sync::Arc;
@@ -118,9 +121,9 @@ impl Db {
         check_name("keyspace", name)?;
         options.check()?;
         let mut created = None;
-        let writer = store.writer_without_cut()?;
+        let writer = flush::writer_without_cut(store)?;
         // What was written before must not be gone where the keyspace is there.
-        store.sync_wal(writer.wal.as_deref())?;
+        write::sync_wal(store, writer.wal.as_deref())?;
         store.commit_with(|state| {
             if state.keyspaces.values().any(|entry| entry.record.name == name) {
                 return Err(EngineError::KeyspaceExists { name: name.to_owned() });
@@ -160,7 +163,7 @@ impl Db {
             return Err(EngineError::BadName { what: "keyspace", name: name.to_owned(), rule });
         }
         let keyspace = find(store, name)?;
-        let writer = store.writer_without_cut()?;
+        let writer = flush::writer_without_cut(store)?;
         if keyspace.is_dropped.swap(true, Ordering::AcqRel) {
             return Err(EngineError::NoKeyspace { name: name.to_owned() });
         }
@@ -173,7 +176,7 @@ impl Db {
             .map_err(|_| EngineError::Stalled { what: "a compaction of the keyspace" })
             // What was written before the drop must not be gone where the keyspace is: a row may have
             // been moved out of it.
-            .and_then(|()| store.sync())
+            .and_then(|()| write::sync(store))
             .and_then(|()| {
                 store.commit_with(|state| {
                     let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };
@@ -208,7 +211,7 @@ impl Db {
     /// [`EngineError::NoKeyspace`], [`EngineError::NoSpace`], [`EngineError::Poisoned`],
     /// [`EngineError::Closed`], [`EngineError::Files`].
     pub fn write(&self, mut batch: WriteBatch, options: WriteOptions) -> Result<(), EngineError> {
-        self.store().write_batch(&mut batch, options)
+        write::write_batch(self.store(), &mut batch, options)
     }
 
     /// As [`Db::write`], and leaves `batch` empty, with its memory, for the next operations.
@@ -220,7 +223,7 @@ impl Db {
         batch: &mut WriteBatch,
         options: WriteOptions,
     ) -> Result<(), EngineError> {
-        self.store().write_batch(batch, options)?;
+        write::write_batch(self.store(), batch, options)?;
         batch.clear();
         Ok(())
     }
@@ -236,7 +239,7 @@ impl Db {
     /// [`EngineError::Poisoned`], [`EngineError::Files`].
     pub fn sync(&self) -> Result<(), EngineError> {
         self.store().runtime.scheduler.yield_now();
-        self.store().sync()
+        write::sync(self.store())
     }
 
     /// Writes all memtables to tables, durably.
@@ -245,7 +248,7 @@ impl Db {
     /// [`EngineError::Poisoned`], [`EngineError::Files`], [`EngineError::Stalled`].
     pub fn flush(&self) -> Result<(), EngineError> {
         self.store().check_writable()?;
-        self.store().flush_all()
+        flush::flush_all(self.store())
     }
 
     /// Returns when no background work is due: memtables that were frozen are in tables, and the
@@ -272,7 +275,7 @@ impl Db {
             let done_bytes = background_bytes() - start_bytes;
             let progress = Progress { done_bytes, total_bytes: 0 };
             asked = ask(watch, "waiting for background work", progress);
-            asked.is_err() || store.gate() & gate::ENDS != 0 || store.is_at_rest()
+            asked.is_err() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store)
         };
         if store.works_in_background() {
             let waited = store.runtime.scheduler.wait_until(&mut ready);
@@ -295,14 +298,14 @@ impl Db {
 
     /// What the store did since it was opened, and what it holds.
     pub fn metrics(&self) -> Metrics {
-        self.store().metrics()
+        metrics::metrics(self.store())
     }
 
     /// A property as text: `levels`, `stats`, `last-sequence`, `memtable-bytes`,
     /// `block-cache-bytes`, `write-amplification`, `snapshots`, `background-error`; `None` for
     /// other names.
     pub fn property(&self, name: &str) -> Option<String> {
-        self.store().property(name)
+        metrics::property(self.store(), name)
     }
 
     /// Verifies everything: every table's checksums, order and counts, the levels, references from

@@ -4,6 +4,7 @@ use crate::EngineError;
 use crate::open::recover::Recovery;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::{Store, gate};
+use crate::work::write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,7 +23,7 @@ impl Shared {
         store.shut();
         // Also where another handle was closed before: that may not have ended, or have failed.
         let synced = match store.gate() & gate::READ_ONLY {
-            0 => store.sync(),
+            0 => write::sync(store),
             _ => Ok(()),
         };
         if let Err(error) = &synced {

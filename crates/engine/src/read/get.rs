@@ -10,53 +10,51 @@ use crate::version::TableSlot;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// What one source says about a key: its newest entry and its newest range tombstone over it.
-enum Verdict {
-    Silent,
-    Deleted,
-    Value(Bytes),
-}
-
-impl SuperVersion {
-    /// The value of `user_key` as of `snapshot`.
-    ///
-    /// Sources are asked from the newest to the oldest; the first that knows the key decides (V2).
-    pub(crate) fn get(
-        &self,
-        user_key: &[u8],
-        snapshot: Seq,
-        cache: &Arc<BlockCache>,
-    ) -> Result<Option<Bytes>, EngineError> {
-        for slot in [&self.active].into_iter().chain(&self.immutables) {
-            match ask_memtable(&slot.mem, user_key, snapshot) {
-                Verdict::Silent => {}
-                Verdict::Deleted => return Ok(None),
-                Verdict::Value(value) => return Ok(Some(value)),
-            }
+/// The value of `user_key` as of `snapshot`.
+///
+/// Sources are asked from the newest to the oldest; the first that knows the key decides (V2).
+pub(crate) fn get(
+    view: &SuperVersion,
+    user_key: &[u8],
+    snapshot: Seq,
+    cache: &Arc<BlockCache>,
+) -> Result<Option<Bytes>, EngineError> {
+    for slot in [&view.active].into_iter().chain(&view.immutables) {
+        match ask_memtable(&slot.mem, user_key, snapshot) {
+            Verdict::Silent => {}
+            Verdict::Deleted => return Ok(None),
+            Verdict::Value(value) => return Ok(Some(value)),
         }
-        let hash = key_hash(user_key);
-        for level in &self.version.levels {
-            if let Some(cover) = level.cover() {
-                for slot in cover.at(user_key) {
-                    match ask_table(slot, (user_key, hash), snapshot, cache)? {
-                        Verdict::Silent => {}
-                        Verdict::Deleted => return Ok(None),
-                        Verdict::Value(value) => return Ok(Some(value)),
-                    }
-                }
-                continue;
-            }
-            for run in &level.runs {
-                let Some(slot) = run.find(user_key) else { continue };
+    }
+    let hash = key_hash(user_key);
+    for level in &view.version.levels {
+        if let Some(cover) = level.cover() {
+            for slot in cover.at(user_key) {
                 match ask_table(slot, (user_key, hash), snapshot, cache)? {
                     Verdict::Silent => {}
                     Verdict::Deleted => return Ok(None),
                     Verdict::Value(value) => return Ok(Some(value)),
                 }
             }
+            continue;
         }
-        Ok(None)
+        for run in &level.runs {
+            let Some(slot) = run.find(user_key) else { continue };
+            match ask_table(slot, (user_key, hash), snapshot, cache)? {
+                Verdict::Silent => {}
+                Verdict::Deleted => return Ok(None),
+                Verdict::Value(value) => return Ok(Some(value)),
+            }
+        }
     }
+    Ok(None)
+}
+
+/// What one source says about a key: its newest entry and its newest range tombstone over it.
+enum Verdict {
+    Silent,
+    Deleted,
+    Value(Bytes),
 }
 
 #[inline]

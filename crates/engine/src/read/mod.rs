@@ -10,6 +10,7 @@ mod entries;
 pub(crate) mod get;
 mod iter;
 pub(crate) mod merge;
+pub(crate) mod range;
 pub(crate) mod run;
 
 pub use entries::{Entries, prefix_end};

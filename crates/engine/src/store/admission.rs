@@ -34,6 +34,7 @@
 use crate::EngineError;
 use crate::compaction::situation::Room;
 use crate::error::FOR_THE_LOGS;
+use crate::store::due;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::space::{FullAt, LONG_KEY_LEN_BYTES, TightAt};
 use crate::store::view::MemSlot;
@@ -324,7 +325,7 @@ impl Store {
         }
         if needed_bytes <= free_bytes
             && self.is_blocked.load(Ordering::Acquire)
-            && let Some(needed_bytes) = self.due_compaction_cost_bytes()
+            && let Some(needed_bytes) = due::due_compaction_cost_bytes(self)
         {
             let free_bytes = self.room().len_bytes;
             return EngineError::NoSpace { place: "for a compaction", needed_bytes, free_bytes };

@@ -26,11 +26,13 @@
 pub(crate) mod admission;
 pub(crate) mod commit;
 pub(crate) mod compacting;
+pub(crate) mod due;
 pub(crate) mod durable;
 pub(crate) mod gate;
 pub(crate) mod job_count;
 pub(crate) mod keyspace;
 pub(crate) mod space;
+mod tables;
 pub(crate) mod tally;
 pub(crate) mod view;
 pub(crate) mod writer;

@@ -10,28 +10,28 @@ use crate::compaction::busy::KeyspacePlans;
 use crate::compaction::merge::output::{OutputSpec, Outputs, Source};
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::compaction::plan::Output;
-use crate::compaction::plan::{Plan, TableFacts, Work};
+use crate::compaction::plan::{Plan, Work};
 use crate::compaction::policy::policy;
 use crate::compaction::routes::Router;
-use crate::compaction::situation::Room;
-use crate::compaction::situation::{ManualPlan, ManualRange, Situation};
+use crate::compaction::situation::{ManualPlan, ManualRange};
 use crate::error::DAMAGE_ADVICE;
 use crate::metrics::CompactionLine;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
 use crate::read::merge::MergingIter;
 use crate::read::run::RunView;
 use crate::store::commit::Change;
+use crate::store::due;
 use crate::store::job_count::Counted;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::{Store, gate};
-use crate::table::{LevelIter, TableProperties, TableReadOptions};
+use crate::table::{LevelIter, TableReadOptions};
 use crate::version::edit::{TableAdd, VersionEdit};
-use crate::version::{KeyRange, TableId, TableSlot, Version};
+use crate::version::{KeyRange, TableId};
 use crate::watch::Watch;
 use crate::work::way::Way;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::{CommitKind, GroupId, UnitId};
+use imbrex_files::{CommitKind, GroupId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -245,327 +245,227 @@ struct Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let Some(plan) = self.plan.take() else { return };
-        self.store.end_compaction(self.keyspace, plan);
+        end_compaction(self.store, self.keyspace, plan);
         if self.store.plans.lock().is_idle() {
             self.store.compacting.rest();
         }
     }
 }
 
-impl Store {
-    /// The most urgent compaction of all keyspaces, marked as running.
-    fn next_compaction(&self) -> Option<(Arc<KeyspaceState>, Plan)> {
-        let mut plans = self.plans.lock();
-        if self.gate() & gate::ENDS != 0 {
-            return None;
-        }
-        let is_first = !plans.is_compacting();
-        let mut is_blocked = false;
-        let mut hindrance = None;
-        for keyspace in self.compacted_keyspaces() {
-            let room = self.room();
-            let state = plans.keyspaces.entry(keyspace.id).or_default();
-            if let Some(plan) = self.plan(&keyspace, state, room) {
-                self.begin_compaction(state, &plan, is_first);
-                self.is_blocked.store(false, Ordering::Release);
-                return Some((keyspace, plan));
-            }
-            // A memtable that waits for its flush is none of compaction's affair: the flush may
-            // only not have begun yet.
-            if state.busy.is_idle() && keyspace.is_held_up_by_compaction() {
-                // With more room, on the drive or in the catalog, there may be a plan: then it is that
-                // which is missing.
-                let is_for_room = || self.due(&keyspace, state, self.boundless_room()).is_some();
-                match state.busy.hindrance().filter(|_| !is_for_room()) {
-                    Some(why) => hindrance = Some(why.to_owned()),
-                    None => is_blocked = true,
-                }
-            }
-        }
-        let is_idle = plans.is_idle();
-        if is_idle {
-            self.compacting.rest();
-        }
-        if let Some(why) = hindrance.filter(|_| is_idle) {
-            self.refuse_writes(plans, why);
-            return None;
-        }
-        let is_blocked = is_blocked && is_idle;
-        let was_blocked = self.is_blocked.swap(is_blocked, Ordering::AcqRel);
-        drop(plans);
-        // Once, when it begins: a job that wakes itself at every look would never rest.
-        if is_blocked && !was_blocked {
-            // Where one failed for want of space, what there was before it counts.
-            if self.room_max_bytes.load(Ordering::Acquire) == u64::MAX {
-                self.note_tight();
-            }
-            self.refresh_space();
-            self.runtime.scheduler.notify();
-        }
-        None
+/// The most urgent compaction of all keyspaces, marked as running.
+fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
+    let mut plans = store.plans.lock();
+    if store.gate() & gate::ENDS != 0 {
+        return None;
     }
-
-    /// The keyspaces in which compactions begin. For who holds the plans: of one that is being dropped nothing is
-    /// planned any more.
-    fn compacted_keyspaces(&self) -> impl Iterator<Item = Arc<KeyspaceState>> {
-        let all = self.all_keyspaces().into_iter();
-        all.filter(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire))
-    }
-
-    /// Marks `plan` as running; `is_first` where no other does.
-    fn begin_compaction(&self, state: &mut KeyspacePlans, plan: &Plan, is_first: bool) {
-        if is_first {
-            self.note_tight();
-        }
-        state.start(plan);
-        self.compacting.begin();
-    }
-
-    /// The compaction that is due with so much room on the drive and that may be tried.
-    fn plan(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
-        // A move needs no room on the drive, but some in the catalog: not again as long as the last
-        // one failed for want of it.
-        let plan = self.due(keyspace, state, room);
-        plan.filter(|plan| plan.work != Work::Move || self.may_try_to_write())
-    }
-
-    /// The compaction that is due with so much room on the drive.
-    fn due(&self, keyspace: &KeyspaceState, state: &KeyspacePlans, room: Room) -> Option<Plan> {
-        // After the lock: who finished a plan installed its version before (P2).
-        let view = keyspace.view_arc();
-        policy(keyspace.options.compaction).plan(&Situation {
-            is_space_short: self.gate() & gate::LOW_SPACE != 0,
-            is_eager: self.compacting.is_eager(),
-            ..self.situation(keyspace, &view.version, state, room)
-        })
-    }
-
-    /// What a policy looks at; space is not short, and nothing is done ahead.
-    fn situation<'a>(
-        &'a self,
-        keyspace: &'a KeyspaceState,
-        version: &'a Version,
-        state: &'a KeyspacePlans,
-        room: Room,
-    ) -> Situation<'a> {
-        Situation {
-            version,
-            options: &keyspace.options,
-            busy: &state.busy,
-            cursors: &state.cursors,
-            windows: &state.windows,
-            facts: self,
-            is_space_short: false,
-            is_eager: false,
-            room,
-        }
-    }
-
-    /// Whether nothing runs in the background, and nothing is due that the drive has room for.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.plans.lock().is_idle()
-            && !(self.has_flush_due() && self.may_try_to_write())
-            && !self.has_compaction_due()
-    }
-
-    /// Whether any compaction is due that the drive has room for.
-    fn has_compaction_due(&self) -> bool {
-        let mut plans = self.plans.lock();
-        if self.gate() & gate::ENDS != 0 {
-            return false;
-        }
-        let room = self.room();
-        self.compacted_keyspaces().any(|keyspace| {
-            let state = plans.keyspaces.entry(keyspace.id).or_default();
-            self.plan(&keyspace, state, room).is_some()
-        })
-    }
-
-    /// What the compaction would write that is due, whatever the drive has room for.
-    pub(crate) fn due_compaction_cost_bytes(&self) -> Option<u64> {
-        let mut plans = self.plans.lock();
-        let room = self.boundless_room();
-        self.compacted_keyspaces().find_map(|keyspace| {
-            let state = plans.keyspaces.entry(keyspace.id).or_default();
-            let plan = self.plan(&keyspace, state, room)?;
-            Some(plan.cost_bytes(room.grain_bytes, keyspace.options.table_len_bytes))
-        })
-    }
-
-    fn boundless_room(&self) -> Room {
-        let grain_bytes = self.files.space().grain_bytes;
-        Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes }
-    }
-
-    fn end_compaction(&self, keyspace: &KeyspaceState, plan: Plan) {
-        let mut plans = self.plans.lock();
-        plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
-        plans.ended_count += 1;
-        drop(plans);
-        drop(plan);
-        self.compacting.note_end(self.runtime.clock.now_ns());
-        self.refresh_space();
-        self.runtime.scheduler.notify();
-    }
-
-    /// Merges all of `range` down to the last level that holds any of it. Runs on the caller.
-    pub(crate) fn compact_range(
-        &self,
-        keyspace: &Arc<KeyspaceState>,
-        range: &ManualRange,
-        watch: &mut Watch<'_>,
-    ) -> Result<(), EngineError> {
-        let mut way = Way::new(watch);
-        // The last level of all too: it has nowhere to go, but it may have deletes.
-        for level in 0..crate::version::LEVEL_COUNT as u8 {
-            let mut from: Option<Bytes> = None;
-            way.enter_level(&keyspace.view().version, range, level);
-            loop {
-                self.check_poison()?;
-                self.check_open()?;
-                self.runtime.scheduler.yield_now();
-                way.waiting()?;
-                let (next, ended_count) =
-                    self.next_manual(keyspace, range, level, from.as_deref())?;
-                match next {
-                    ManualPlan::LevelDone => break,
-                    ManualPlan::Wait => self.wait_for_plans(ended_count, &mut way)?,
-                    ManualPlan::Run(plan) => {
-                        // Never back: where it was rewritten once, it is done.
-                        from = from.max(reach(&plan).filter(|_| level > 0));
-                        self.run_here(keyspace, *plan, &mut way)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn next_manual(
-        &self,
-        keyspace: &Arc<KeyspaceState>,
-        range: &ManualRange,
-        level: u8,
-        from: Option<&[u8]>,
-    ) -> Result<(ManualPlan, u64), EngineError> {
-        let mut plans = self.plans.lock();
-        // Under the lock: who drops the keyspace looks there for plans that run.
-        keyspace.check_exists()?;
-        let is_first = !plans.is_compacting();
-        let ended_count = plans.ended_count;
+    let is_first = !plans.is_compacting();
+    let mut is_blocked = false;
+    let mut hindrance = None;
+    for keyspace in due::compacted_keyspaces(store) {
+        let room = store.room();
         let state = plans.keyspaces.entry(keyspace.id).or_default();
-        let view = keyspace.view_arc();
-        let situation = self.situation(keyspace, &view.version, state, self.room());
-        let policy = policy(keyspace.options.compaction);
-        let next = policy.plan_manual(&situation, level, range, from);
-        match &next {
-            ManualPlan::Run(plan) => self.begin_compaction(state, plan, is_first),
-            // Nothing runs that it could wait for.
-            ManualPlan::Wait if state.busy.is_idle() => {
-                if let Some(why) = state.busy.hindrance() {
-                    return Err(EngineError::SetAside { reason: why.to_owned() });
-                }
-            }
-            ManualPlan::Wait | ManualPlan::LevelDone => {}
+        if let Some(plan) = due::plan(store, &keyspace, state, room) {
+            begin_compaction(store, state, &plan, is_first);
+            store.is_blocked.store(false, Ordering::Release);
+            return Some((keyspace, plan));
         }
-        Ok((next, ended_count))
-    }
-
-    /// Without space the next try is a smaller one. What could not be read is read again: an error of
-    /// the drive may pass, and a compaction that only read has changed nothing. What is damaged for good
-    /// is set aside (P5).
-    fn compaction_failed(
-        &self,
-        keyspace: &KeyspaceState,
-        plan: &Plan,
-        failure: Failure,
-    ) -> EngineError {
-        self.tally.compactions.lock().note_failure(plan.to_string());
-        let Failure { error, unread } = failure;
-        if let Some(table) = unread {
-            let mut plans = self.plans.lock();
-            if plans.may_read_again(table) {
-                self.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
-                return error;
-            }
-            if error.is_damage() {
-                let why = format!("{error}; {DAMAGE_ADVICE}");
-                plans.set_aside(keyspace.id, table, why.clone());
-                if plans.is_drive_failing() {
-                    let why = format!("too many tables cannot be read, at last: {why}");
-                    self.refuse_writes(plans, why);
-                }
-                return error;
+        // A memtable that waits for its flush is none of compaction's affair: the flush may
+        // only not have begun yet.
+        if state.busy.is_idle() && keyspace.is_held_up_by_compaction() {
+            // With more room, on the drive or in the catalog, there may be a plan: then it is that
+            // which is missing.
+            let is_for_room =
+                || due::due(store, &keyspace, state, due::boundless_room(store)).is_some();
+            match state.busy.hindrance().filter(|_| !is_for_room()) {
+                Some(why) => hindrance = Some(why.to_owned()),
+                None => is_blocked = true,
             }
         }
-        let error = self.failed(error);
-        if !error.is_no_space() {
-            return error;
+    }
+    let is_idle = plans.is_idle();
+    if is_idle {
+        store.compacting.rest();
+    }
+    if let Some(why) = hindrance.filter(|_| is_idle) {
+        store.refuse_writes(plans, why);
+        return None;
+    }
+    let is_blocked = is_blocked && is_idle;
+    let was_blocked = store.is_blocked.swap(is_blocked, Ordering::AcqRel);
+    drop(plans);
+    // Once, when it begins: a job that wakes itself at every look would never rest.
+    if is_blocked && !was_blocked {
+        // Where one failed for want of space, what there was before it counts.
+        if store.room_max_bytes.load(Ordering::Acquire) == u64::MAX {
+            store.note_tight();
         }
-        if plan.work == Work::Move {
-            self.note_full();
-            return error;
-        }
-        let grain_bytes = self.files.space().grain_bytes;
-        let half = plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes) / 2;
-        self.room_max_bytes.fetch_min(half, Ordering::AcqRel);
-        error
+        store.refresh_space();
+        store.runtime.scheduler.notify();
     }
-
-    fn run_here(
-        &self,
-        keyspace: &Arc<KeyspaceState>,
-        plan: Plan,
-        way: &mut Way<'_, '_>,
-    ) -> Result<(), EngineError> {
-        let held = Held { store: self, keyspace, plan: Some(plan) };
-        let plan = held.plan.as_ref().expect("it is held until then");
-        let done = Running::start(self, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
-            while !run.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
-                self.check_open()?;
-                self.runtime.scheduler.yield_now();
-                way.within(plan, run.entry_count())?;
-            }
-            way.passed(plan);
-            Ok(())
-        });
-        done.map_err(|failure| self.compaction_failed(keyspace, plan, failure))
-    }
-
-    /// Waits until more compactions of the store have ended than `ended_count`.
-    fn wait_for_plans(&self, ended_count: u64, way: &mut Way<'_, '_>) -> Result<(), EngineError> {
-        let mut stopped = Ok(());
-        let mut ready = || {
-            stopped = way.waiting();
-            let plans = self.plans.lock();
-            stopped.is_err()
-                || plans.ended_count != ended_count
-                || plans.is_idle()
-                || self.gate() & gate::POISONED != 0
-        };
-        let waited = self.runtime.scheduler.wait_until(&mut ready);
-        waited.map_err(|_| EngineError::Stalled { what: "a running compaction" })?;
-        stopped
-    }
+    None
 }
 
-impl TableFacts for Store {
-    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
-        self.files.unit_of(&table.meta.id.file_name())
+/// Marks `plan` as running; `is_first` where no other does.
+fn begin_compaction(store: &Store, state: &mut KeyspacePlans, plan: &Plan, is_first: bool) {
+    if is_first {
+        store.note_tight();
     }
+    state.start(plan);
+    store.compacting.begin();
+}
 
-    fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
-        self.is_on_flash(table) || self.files.name_count(&table.meta.id.file_name()) > 1
-    }
+fn end_compaction(store: &Store, keyspace: &KeyspaceState, plan: Plan) {
+    let mut plans = store.plans.lock();
+    plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
+    plans.ended_count += 1;
+    drop(plans);
+    drop(plan);
+    store.compacting.note_end(store.runtime.clock.now_ns());
+    store.refresh_space();
+    store.runtime.scheduler.notify();
+}
 
-    fn is_on_flash(&self, table: &TableSlot) -> bool {
-        // Nothing else is begun on flash.
-        table.meta.is_logged && self.files.is_on_flash(&table.meta.id.file_name())
+/// Merges all of `range` down to the last level that holds any of it. Runs on the caller.
+pub(crate) fn compact_range(
+    store: &Store,
+    keyspace: &Arc<KeyspaceState>,
+    range: &ManualRange,
+    watch: &mut Watch<'_>,
+) -> Result<(), EngineError> {
+    let mut way = Way::new(watch);
+    // The last level of all too: it has nowhere to go, but it may have deletes.
+    for level in 0..crate::version::LEVEL_COUNT as u8 {
+        let mut from: Option<Bytes> = None;
+        way.enter_level(&keyspace.view().version, range, level);
+        loop {
+            store.check_poison()?;
+            store.check_open()?;
+            store.runtime.scheduler.yield_now();
+            way.waiting()?;
+            let (next, ended_count) = next_manual(store, keyspace, range, level, from.as_deref())?;
+            match next {
+                ManualPlan::LevelDone => break,
+                ManualPlan::Wait => wait_for_plans(store, ended_count, &mut way)?,
+                ManualPlan::Run(plan) => {
+                    // Never back: where it was rewritten once, it is done.
+                    from = from.max(reach(&plan).filter(|_| level > 0));
+                    run_here(store, keyspace, *plan, &mut way)?;
+                }
+            }
+        }
     }
+    Ok(())
+}
 
-    fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
-        table.properties(&self.cache)
+fn next_manual(
+    store: &Store,
+    keyspace: &Arc<KeyspaceState>,
+    range: &ManualRange,
+    level: u8,
+    from: Option<&[u8]>,
+) -> Result<(ManualPlan, u64), EngineError> {
+    let mut plans = store.plans.lock();
+    // Under the lock: who drops the keyspace looks there for plans that run.
+    keyspace.check_exists()?;
+    let is_first = !plans.is_compacting();
+    let ended_count = plans.ended_count;
+    let state = plans.keyspaces.entry(keyspace.id).or_default();
+    let view = keyspace.view_arc();
+    let situation = due::situation(store, keyspace, &view.version, state, store.room());
+    let policy = policy(keyspace.options.compaction);
+    let next = policy.plan_manual(&situation, level, range, from);
+    match &next {
+        ManualPlan::Run(plan) => begin_compaction(store, state, plan, is_first),
+        // Nothing runs that it could wait for.
+        ManualPlan::Wait if state.busy.is_idle() => {
+            if let Some(why) = state.busy.hindrance() {
+                return Err(EngineError::SetAside { reason: why.to_owned() });
+            }
+        }
+        ManualPlan::Wait | ManualPlan::LevelDone => {}
     }
+    Ok((next, ended_count))
+}
+
+/// Without space the next try is a smaller one. What could not be read is read again: an error of
+/// the drive may pass, and a compaction that only read has changed nothing. What is damaged for good
+/// is set aside (P5).
+fn compaction_failed(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    plan: &Plan,
+    failure: Failure,
+) -> EngineError {
+    store.tally.compactions.lock().note_failure(plan.to_string());
+    let Failure { error, unread } = failure;
+    if let Some(table) = unread {
+        let mut plans = store.plans.lock();
+        if plans.may_read_again(table) {
+            store.tally.read_failure_count.fetch_add(1, Ordering::Relaxed);
+            return error;
+        }
+        if error.is_damage() {
+            let why = format!("{error}; {DAMAGE_ADVICE}");
+            plans.set_aside(keyspace.id, table, why.clone());
+            if plans.is_drive_failing() {
+                let why = format!("too many tables cannot be read, at last: {why}");
+                store.refuse_writes(plans, why);
+            }
+            return error;
+        }
+    }
+    let error = store.failed(error);
+    if !error.is_no_space() {
+        return error;
+    }
+    if plan.work == Work::Move {
+        store.note_full();
+        return error;
+    }
+    let grain_bytes = store.files.space().grain_bytes;
+    let half = plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes) / 2;
+    store.room_max_bytes.fetch_min(half, Ordering::AcqRel);
+    error
+}
+
+fn run_here(
+    store: &Store,
+    keyspace: &Arc<KeyspaceState>,
+    plan: Plan,
+    way: &mut Way<'_, '_>,
+) -> Result<(), EngineError> {
+    let held = Held { store, keyspace, plan: Some(plan) };
+    let plan = held.plan.as_ref().expect("it is held until then");
+    let done = Running::start(store, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
+        while !run.step(store, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
+            store.check_open()?;
+            store.runtime.scheduler.yield_now();
+            way.within(plan, run.entry_count())?;
+        }
+        way.passed(plan);
+        Ok(())
+    });
+    done.map_err(|failure| compaction_failed(store, keyspace, plan, failure))
+}
+
+/// Waits until more compactions of the store have ended than `ended_count`.
+fn wait_for_plans(
+    store: &Store,
+    ended_count: u64,
+    way: &mut Way<'_, '_>,
+) -> Result<(), EngineError> {
+    let mut stopped = Ok(());
+    let mut ready = || {
+        stopped = way.waiting();
+        let plans = store.plans.lock();
+        stopped.is_err()
+            || plans.ended_count != ended_count
+            || plans.is_idle()
+            || store.gate() & gate::POISONED != 0
+    };
+    let waited = store.runtime.scheduler.wait_until(&mut ready);
+    waited.map_err(|_| EngineError::Stalled { what: "a running compaction" })?;
+    stopped
 }
 
 /// Runs compactions until the store closes.
@@ -585,20 +485,20 @@ impl CompactionJob {
             let Running { keyspace, plan, task, .. } = run;
             // The readers of the inputs go first, so that who is woken can reclaim their space.
             drop(task);
-            self.store.end_compaction(&keyspace, plan);
+            end_compaction(&self.store, &keyspace, plan);
         }
     }
 
     fn advance(&mut self, budget: Budget) -> Result<Step, Failure> {
         let store = &self.store;
         if self.current.is_none() {
-            let Some((keyspace, plan)) = store.next_compaction() else { return Ok(Step::Wait) };
+            let Some((keyspace, plan)) = next_compaction(store) else { return Ok(Step::Wait) };
             let started = Running::start(store, Arc::clone(&keyspace), plan.clone());
             match started {
                 Ok(run) => self.current = Some(run),
                 Err(failure) => {
-                    let _ = store.compaction_failed(&keyspace, &plan, failure);
-                    store.end_compaction(&keyspace, plan);
+                    let _ = compaction_failed(store, &keyspace, &plan, failure);
+                    end_compaction(store, &keyspace, plan);
                 }
             }
             return Ok(Step::More);
@@ -626,7 +526,7 @@ impl Job for CompactionJob {
             Err(failure) => {
                 let store = Arc::clone(&self.store);
                 if let Some(run) = &self.current {
-                    let _ = store.compaction_failed(&run.keyspace, &run.plan, failure);
+                    let _ = compaction_failed(&store, &run.keyspace, &run.plan, failure);
                 }
                 self.let_go();
                 Step::Wait

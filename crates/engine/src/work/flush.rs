@@ -26,6 +26,7 @@ use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::memtable::MemtableIter;
 use crate::range_del::FragmentedTombstones;
 use crate::store::commit::Change;
+use crate::store::due;
 use crate::store::job_count::Counted;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::view::MemSlot;
@@ -33,6 +34,7 @@ use crate::store::writer::Writer;
 use crate::store::{Store, gate};
 use crate::version::RunId;
 use crate::version::edit::LogId;
+use crate::work::logs;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{CommitKind, GroupId};
 use parking_lot::MutexGuard;
@@ -127,173 +129,166 @@ impl Flush {
     }
 }
 
-impl Store {
-    /// The next memtable to flush, marked as being flushed; `at_all_costs` also when the last try
-    /// failed for want of space and nothing has changed.
-    fn next_flush(&self, at_all_costs: bool) -> Option<Flush> {
-        let mut plans = self.plans.lock();
-        let is_poisoned = self.gate() & gate::POISONED != 0;
-        if is_poisoned || !(at_all_costs || self.may_try_to_write()) {
-            return None;
+/// The next memtable to flush, marked as being flushed; `at_all_costs` also when the last try
+/// failed for want of space and nothing has changed.
+fn next_flush(store: &Store, at_all_costs: bool) -> Option<Flush> {
+    let mut plans = store.plans.lock();
+    let is_poisoned = store.gate() & gate::POISONED != 0;
+    if is_poisoned || !(at_all_costs || store.may_try_to_write()) {
+        return None;
+    }
+    let (keyspace, slot) = flush_candidate(store, &plans)?;
+    // Under the lock under which the keyspace was found not to be dropped: who drops it looks there.
+    plans.flushing = Some(keyspace.id);
+    drop(plans);
+    Some(Flush::new(store, keyspace, slot))
+}
+
+/// The memtable that may be flushed now: of those before every cut the one with the oldest log,
+/// which can be removed then.
+fn flush_candidate(store: &Store, plans: &Plans) -> Option<(Arc<KeyspaceState>, Arc<MemSlot>)> {
+    if plans.flushing.is_some() {
+        return None;
+    }
+    let cut = plans.cuts.iter().min();
+    let mut keyspaces = store.all_keyspaces();
+    keyspaces.retain(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire));
+    let waiting = keyspaces.into_iter().filter_map(|keyspace| {
+        let slot = keyspace.view().immutables.last().cloned()?;
+        let first_log = slot.first_log()?;
+        cut.is_none_or(|cut| first_log < *cut).then_some((first_log, keyspace, slot))
+    });
+    let oldest = waiting.min_by_key(|(log, keyspace, _)| (*log, keyspace.id));
+    oldest.map(|(_, keyspace, slot)| (keyspace, slot))
+}
+
+fn flush_failed(store: &Store, error: EngineError) -> EngineError {
+    let error = store.failed(error);
+    if error.is_no_space() {
+        store.note_full();
+    }
+    error
+}
+
+fn end_flush(store: &Store) {
+    store.plans.lock().flushing = None;
+    store.refresh_space();
+    store.runtime.scheduler.notify();
+}
+
+/// Whether a memtable waits for its flush that nobody tries: the last one failed for want of space,
+/// there is not more of it, and nothing runs or is due that could make some.
+pub(crate) fn is_flush_stuck(store: &Store) -> bool {
+    due::has_flush_due(store) && !store.may_try_to_write() && due::is_at_rest(store)
+}
+
+/// Flushes a memtable on the caller where the background does not try (R2).
+///
+/// # Errors
+/// [`EngineError::Files`]: it still finds no place.
+pub(crate) fn flush_stuck(store: &Store) -> Result<(), EngineError> {
+    flush_here(store, &|| !is_flush_stuck(store))
+}
+
+/// Flushes everything that was written so far.
+pub(crate) fn flush_all(store: &Store) -> Result<(), EngineError> {
+    let (_, frozen) = freeze_all(store)?;
+    flush_frozen(store, &frozen)
+}
+
+/// Flushes everything that was written so far, and nothing later while the cut stands (U1).
+///
+/// Writers that fill a memtable meanwhile may have to wait: the cut is for looking at the state or
+/// committing a name for it, and not for long.
+pub(crate) fn flush_to_cut(store: &Store) -> Result<Cut<'_>, EngineError> {
+    let (writer, frozen) = freeze_all(store)?;
+    let cut = Cut::before(store, writer.log());
+    drop(writer);
+    flush_frozen(store, &frozen)?;
+    Ok(cut)
+}
+
+/// Holds the writer when no cut stands, and so keeps others from being made (U2).
+pub(crate) fn writer_without_cut(store: &Store) -> Result<MutexGuard<'_, Writer>, EngineError> {
+    let has_cut = || !store.plans.lock().cuts.is_empty();
+    let ends = gate::POISONED | gate::CLOSED;
+    loop {
+        let mut ready = || !has_cut() || store.gate() & ends != 0;
+        let waited = store.runtime.scheduler.wait_until(&mut ready);
+        waited.map_err(|_| EngineError::Stalled { what: "a checkpoint or backup" })?;
+        let writer = store.writer.lock();
+        store.check_going()?;
+        if !has_cut() {
+            return Ok(writer);
         }
-        let (keyspace, slot) = self.flush_candidate(&plans)?;
-        // Under the lock under which the keyspace was found not to be dropped: who drops it looks there.
-        plans.flushing = Some(keyspace.id);
-        drop(plans);
-        Some(Flush::new(self, keyspace, slot))
     }
+}
 
-    /// The memtable that may be flushed now: of those before every cut the one with the oldest log,
-    /// which can be removed then.
-    fn flush_candidate(&self, plans: &Plans) -> Option<(Arc<KeyspaceState>, Arc<MemSlot>)> {
-        if plans.flushing.is_some() {
-            return None;
+/// Freezes all memtables that are not empty; returns with the writer held and what is to be flushed.
+fn freeze_all(store: &Store) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), EngineError> {
+    store.runtime.scheduler.yield_now();
+    store.check_poison()?;
+    // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
+    while due::has_flush_due(store) && store.is_noted_full() {
+        store.check_open()?;
+        flush_here(store, &|| !due::has_flush_due(store))?;
+    }
+    let mut writer = store.writer.lock();
+    store.check_going()?;
+    let all = store.all_keyspaces();
+    if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
+        logs::rotate(store, &mut writer, &|_| true, 0)?;
+    }
+    let frozen = |keyspace: Arc<KeyspaceState>| {
+        let slots = keyspace.view().immutables.clone();
+        slots.into_iter().map(move |slot| (Arc::clone(&keyspace), slot))
+    };
+    Ok((writer, all.into_iter().flat_map(frozen).collect()))
+}
+
+/// Returns when all of `frozen` are in tables, or gone with their keyspaces.
+fn flush_frozen(store: &Store, frozen: &[Frozen]) -> Result<(), EngineError> {
+    let is_done = || {
+        frozen.iter().all(|(keyspace, slot)| {
+            !keyspace.view().immutables.iter().any(|other| Arc::ptr_eq(slot, other))
+        })
+    };
+    let ends = gate::POISONED | gate::CLOSED;
+    while !is_done() {
+        store.check_poison()?;
+        store.check_open()?;
+        if store.options.background_work {
+            // There may be space again of which nobody told who flushes in the background.
+            let mut ready = || is_done() || store.gate() & ends != 0 || store.is_noted_full();
+            let waited = store.runtime.scheduler.wait_until(&mut ready);
+            waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
+            if !is_done() && store.is_noted_full() {
+                flush_here(store, &is_done)?;
+            }
+        } else {
+            flush_here(store, &is_done)?;
         }
-        let cut = plans.cuts.iter().min();
-        let mut keyspaces = self.all_keyspaces();
-        keyspaces.retain(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire));
-        let waiting = keyspaces.into_iter().filter_map(|keyspace| {
-            let slot = keyspace.view().immutables.last().cloned()?;
-            let first_log = slot.first_log()?;
-            cut.is_none_or(|cut| first_log < *cut).then_some((first_log, keyspace, slot))
-        });
-        let oldest = waiting.min_by_key(|(log, keyspace, _)| (*log, keyspace.id));
-        oldest.map(|(_, keyspace, slot)| (keyspace, slot))
     }
+    store.check_poison()
+}
 
-    fn flush_failed(&self, error: EngineError) -> EngineError {
-        let error = self.failed(error);
-        if error.is_no_space() {
-            self.note_full();
-        }
-        error
-    }
-
-    fn end_flush(&self) {
-        self.plans.lock().flushing = None;
-        self.refresh_space();
-        self.runtime.scheduler.notify();
-    }
-
-    /// Whether a memtable waits for its flush.
-    pub(crate) fn has_flush_due(&self) -> bool {
-        self.all_keyspaces().iter().any(|keyspace| !keyspace.view().immutables.is_empty())
-    }
-
-    /// Whether a memtable waits for its flush that nobody tries: the last one failed for want of space,
-    /// there is not more of it, and nothing runs or is due that could make some.
-    pub(crate) fn is_flush_stuck(&self) -> bool {
-        self.has_flush_due() && !self.may_try_to_write() && self.is_at_rest()
-    }
-
-    /// Flushes a memtable on the caller where the background does not try (R2).
-    ///
-    /// # Errors
-    /// [`EngineError::Files`]: it still finds no place.
-    pub(crate) fn flush_stuck(&self) -> Result<(), EngineError> {
-        self.flush_here(&|| !self.is_flush_stuck())
-    }
-
-    /// Flushes everything that was written so far.
-    pub(crate) fn flush_all(&self) -> Result<(), EngineError> {
-        let (_, frozen) = self.freeze_all()?;
-        self.flush_frozen(&frozen)
-    }
-
-    /// Flushes everything that was written so far, and nothing later while the cut stands (U1).
-    ///
-    /// Writers that fill a memtable meanwhile may have to wait: the cut is for looking at the state or
-    /// committing a name for it, and not for long.
-    pub(crate) fn flush_to_cut(&self) -> Result<Cut<'_>, EngineError> {
-        let (writer, frozen) = self.freeze_all()?;
-        let cut = Cut::before(self, writer.log());
-        drop(writer);
-        self.flush_frozen(&frozen)?;
-        Ok(cut)
-    }
-
-    /// Holds the writer when no cut stands, and so keeps others from being made (U2).
-    pub(crate) fn writer_without_cut(&self) -> Result<MutexGuard<'_, Writer>, EngineError> {
-        let has_cut = || !self.plans.lock().cuts.is_empty();
+/// Flushes one memtable on the caller. Where a job is at one, or a cut holds all back, waits until
+/// one can be flushed or `is_over`.
+fn flush_here(store: &Store, is_over: &dyn Fn() -> bool) -> Result<(), EngineError> {
+    store.check_poison()?;
+    let Some(mut flush) = next_flush(store, true) else {
         let ends = gate::POISONED | gate::CLOSED;
-        loop {
-            let mut ready = || !has_cut() || self.gate() & ends != 0;
-            let waited = self.runtime.scheduler.wait_until(&mut ready);
-            waited.map_err(|_| EngineError::Stalled { what: "a checkpoint or backup" })?;
-            let writer = self.writer.lock();
-            self.check_going()?;
-            if !has_cut() {
-                return Ok(writer);
-            }
-        }
-    }
-
-    /// Freezes all memtables that are not empty; returns with the writer held and what is to be flushed.
-    fn freeze_all(&self) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), EngineError> {
-        self.runtime.scheduler.yield_now();
-        self.check_poison()?;
-        // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
-        while self.has_flush_due() && self.is_noted_full() {
-            self.check_open()?;
-            self.flush_here(&|| !self.has_flush_due())?;
-        }
-        let mut writer = self.writer.lock();
-        self.check_going()?;
-        let all = self.all_keyspaces();
-        if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
-            self.rotate(&mut writer, &|_| true, 0)?;
-        }
-        let frozen = |keyspace: Arc<KeyspaceState>| {
-            let slots = keyspace.view().immutables.clone();
-            slots.into_iter().map(move |slot| (Arc::clone(&keyspace), slot))
-        };
-        Ok((writer, all.into_iter().flat_map(frozen).collect()))
-    }
-
-    /// Returns when all of `frozen` are in tables, or gone with their keyspaces.
-    fn flush_frozen(&self, frozen: &[Frozen]) -> Result<(), EngineError> {
-        let is_done = || {
-            frozen.iter().all(|(keyspace, slot)| {
-                !keyspace.view().immutables.iter().any(|other| Arc::ptr_eq(slot, other))
-            })
-        };
-        let ends = gate::POISONED | gate::CLOSED;
-        while !is_done() {
-            self.check_poison()?;
-            self.check_open()?;
-            if self.options.background_work {
-                // There may be space again of which nobody told who flushes in the background.
-                let mut ready = || is_done() || self.gate() & ends != 0 || self.is_noted_full();
-                let waited = self.runtime.scheduler.wait_until(&mut ready);
-                waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
-                if !is_done() && self.is_noted_full() {
-                    self.flush_here(&is_done)?;
-                }
-            } else {
-                self.flush_here(&is_done)?;
-            }
-        }
-        self.check_poison()
-    }
-
-    /// Flushes one memtable on the caller. Where a job is at one, or a cut holds all back, waits until
-    /// one can be flushed or `is_over`.
-    fn flush_here(&self, is_over: &dyn Fn() -> bool) -> Result<(), EngineError> {
-        self.check_poison()?;
-        let Some(mut flush) = self.next_flush(true) else {
-            let ends = gate::POISONED | gate::CLOSED;
-            let has_candidate = || self.flush_candidate(&self.plans.lock()).is_some();
-            let mut ready = || is_over() || self.gate() & ends != 0 || has_candidate();
-            let waited = self.runtime.scheduler.wait_until(&mut ready);
-            return waited.map_err(|_| EngineError::Stalled { what: "a flush" });
-        };
-        let _turn = FlushTurn { store: self };
-        loop {
-            match flush.step(self, imbrex_clockwork::BUDGET_DEFAULT.io_bytes) {
-                Ok(false) => {}
-                Ok(true) => return Ok(()),
-                Err(error) => return Err(self.flush_failed(error)),
-            }
+        let has_candidate = || flush_candidate(store, &store.plans.lock()).is_some();
+        let mut ready = || is_over() || store.gate() & ends != 0 || has_candidate();
+        let waited = store.runtime.scheduler.wait_until(&mut ready);
+        return waited.map_err(|_| EngineError::Stalled { what: "a flush" });
+    };
+    let _turn = FlushTurn { store };
+    loop {
+        match flush.step(store, imbrex_clockwork::BUDGET_DEFAULT.io_bytes) {
+            Ok(false) => {}
+            Ok(true) => return Ok(()),
+            Err(error) => return Err(flush_failed(store, error)),
         }
     }
 }
@@ -305,7 +300,7 @@ struct FlushTurn<'a> {
 
 impl Drop for FlushTurn<'_> {
     fn drop(&mut self) {
-        self.store.end_flush();
+        end_flush(self.store);
     }
 }
 
@@ -352,7 +347,7 @@ impl FlushJob {
 
     fn let_go(&mut self) {
         if self.current.take().is_some() {
-            self.store.end_flush();
+            end_flush(&self.store);
         }
     }
 }
@@ -368,7 +363,7 @@ impl Job for FlushJob {
             return Step::Done;
         }
         if self.current.is_none() {
-            self.current = self.store.next_flush(false);
+            self.current = next_flush(&self.store, false);
         }
         let Some(flush) = &mut self.current else { return Step::Wait };
         match flush.step(&self.store, budget.io_bytes) {
@@ -378,7 +373,7 @@ impl Job for FlushJob {
                 Step::More
             }
             Err(error) => {
-                let _ = self.store.flush_failed(error);
+                let _ = flush_failed(&self.store, error);
                 self.let_go();
                 Step::Wait
             }

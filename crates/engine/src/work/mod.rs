@@ -3,5 +3,7 @@
 pub(crate) mod compact;
 pub(crate) mod flush;
 pub(crate) mod idle;
+mod logs;
+mod stall;
 mod way;
 pub(crate) mod write;

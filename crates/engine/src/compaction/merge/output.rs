@@ -14,12 +14,11 @@ use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
 use crate::options::KeyspaceOptions;
 use crate::range_del::FragmentedTombstones;
-use crate::store::Store;
 use crate::table::{INLINE_LEN_BYTES_MAX, TableBuilder, TableOptions, ValuePlace};
 use crate::version::edit::{LogId, TableAdd};
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
-use imbrex_files::{CommitKind, FileBuffer, FileKind, GroupId, Hints, Persisted};
+use imbrex_files::{CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted};
 use std::sync::Arc;
 
 /// Where the outputs of a merge go, and what they look like.
@@ -62,6 +61,24 @@ impl Source {
             Source::Logs => CommitKind::Recovery,
         }
     }
+}
+
+/// Where a merge puts its tables.
+pub(crate) trait TableHome {
+    /// A number that no table, log or group had before.
+    fn new_table_id(&self) -> TableId;
+
+    /// Whether there is still room for `tables` of a compaction; `is_gaining` if zones come back by it.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSpace`].
+    fn check_room(&self, tables: &[FileBuffer], is_gaining: bool) -> Result<(), EngineError>;
+
+    /// Writes `tables` to the drive.
+    ///
+    /// # Errors
+    /// As [`imbrex_files::Files::persist`].
+    fn persist(&self, tables: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError>;
 }
 
 /// Writes tables one after the other; only one is in memory at a time, unless they are to be
@@ -124,25 +141,29 @@ impl OutputWriter {
 
     /// Told before the first entry of each user key: ends the table if it is long enough.
     #[inline]
-    pub(crate) fn begin_key(&mut self, store: &Store, user_key: &[u8]) -> Result<(), EngineError> {
+    pub(crate) fn begin_key(
+        &mut self,
+        home: &dyn TableHome,
+        user_key: &[u8],
+    ) -> Result<(), EngineError> {
         while self.is_enclosed_before(user_key) {
-            self.pass_staying(store)?;
+            self.pass_staying(home)?;
         }
         let Some(builder) = &self.builder else { return Ok(()) };
         let is_long = builder.len_bytes_estimate() >= self.spec.options.table_len_bytes;
         let is_full = is_long && self.spec.band.is_none();
         let has_grandparents = self.grandparent_at < self.spec.grandparents.len();
         if is_full || (has_grandparents && self.overlaps_enough(user_key)) {
-            self.finish_table(store, Some(user_key))?;
+            self.finish_table(home, Some(user_key))?;
         }
         Ok(())
     }
 
     /// Ends the table before the next one that stays.
-    fn pass_staying(&mut self, store: &Store) -> Result<(), EngineError> {
+    fn pass_staying(&mut self, home: &dyn TableHome) -> Result<(), EngineError> {
         let start = self.spec.staying[self.staying_at].meta.smallest.clone();
         self.staying_at += 1;
-        self.finish_table(store, Some(&start))
+        self.finish_table(home, Some(&start))
     }
 
     fn overlaps_enough(&mut self, user_key: &[u8]) -> bool {
@@ -162,9 +183,15 @@ impl OutputWriter {
 
     /// Adds an entry, in internal-key order.
     #[inline]
-    pub(crate) fn add(&mut self, store: &Store, user_key: &[u8], trailer: Trailer, value: &[u8]) {
+    pub(crate) fn add(
+        &mut self,
+        home: &dyn TableHome,
+        user_key: &[u8],
+        trailer: Trailer,
+        value: &[u8],
+    ) {
         if self.builder.is_none() {
-            self.start_table(store);
+            self.start_table(home);
         }
         if !self.spec.tombstones.is_empty() {
             self.last_key.clear();
@@ -181,8 +208,8 @@ impl OutputWriter {
         }
     }
 
-    fn start_table(&mut self, store: &Store) {
-        self.table = TableId(store.new_id());
+    fn start_table(&mut self, home: &dyn TableHome) {
+        self.table = home.new_table_id();
         let hints = Hints {
             level: self.spec.level,
             group: Some(self.spec.group),
@@ -205,7 +232,11 @@ impl OutputWriter {
     }
 
     /// Ends the table before `upper`, or at the end of everything, and writes it to the drive.
-    fn finish_table(&mut self, store: &Store, upper: Option<&[u8]>) -> Result<(), EngineError> {
+    fn finish_table(
+        &mut self,
+        home: &dyn TableHome,
+        upper: Option<&[u8]>,
+    ) -> Result<(), EngineError> {
         let tombstones = self.spec.tombstones.truncate(self.lower.as_deref(), upper);
         self.lower = upper.map(Bytes::copy_from_slice);
         self.grandparents_len_bytes = 0;
@@ -213,7 +244,7 @@ impl OutputWriter {
             return Ok(());
         }
         if self.builder.is_none() {
-            self.start_table(store);
+            self.start_table(home);
         }
         let mut builder = self.builder.take().expect("a table was started above");
         let has_points = !builder.is_empty();
@@ -256,7 +287,7 @@ impl OutputWriter {
             None => self.held.push(file),
         }
         if !self.spec.is_together {
-            self.persist(store)?;
+            self.persist(home)?;
         }
         self.added.push(TableAdd {
             keyspace: self.spec.keyspace,
@@ -267,24 +298,24 @@ impl OutputWriter {
         Ok(())
     }
 
-    fn persist(&mut self, store: &Store) -> Result<(), EngineError> {
+    fn persist(&mut self, home: &dyn TableHome) -> Result<(), EngineError> {
         let held = std::mem::take(&mut self.held);
         let Some(first) = held.first() else { return Ok(()) };
         if let Source::Tables { is_gaining } = self.spec.source {
-            store.check_room_for_outputs(held.iter().map(FileBuffer::len_bytes), is_gaining)?;
+            home.check_room(&held, is_gaining)?;
         }
         let what = format!("write {} tables from {} on", held.len(), first.name());
-        self.files.extend(store.files.persist(held).map_err(EngineError::files(what))?);
+        self.files.extend(home.persist(held).map_err(EngineError::files(what))?);
         Ok(())
     }
 
     /// Ends the last table.
-    pub(crate) fn finish(mut self, store: &Store) -> Result<Outputs, EngineError> {
+    pub(crate) fn finish(mut self, home: &dyn TableHome) -> Result<Outputs, EngineError> {
         while !self.spec.tombstones.is_empty() && self.staying_at < self.spec.staying.len() {
-            self.pass_staying(store)?;
+            self.pass_staying(home)?;
         }
-        self.finish_table(store, None)?;
-        self.persist(store)?;
+        self.finish_table(home, None)?;
+        self.persist(home)?;
         let OutputWriter { added, files, bands, log_len_bytes, .. } = self;
         Ok(Outputs { added, files, bands, log_len_bytes })
     }

@@ -11,10 +11,10 @@
 //!   N2  Less than half a table waits for each output.
 
 use crate::EngineError;
+use crate::compaction::merge::output::TableHome;
 use crate::compaction::merge::output::{OutputSpec, OutputWriter, Outputs};
 use crate::compaction::routes::Route;
 use crate::key::Trailer;
-use crate::store::Store;
 
 #[derive(Debug)]
 struct Entry {
@@ -60,7 +60,11 @@ impl Sinks {
 
     /// Told before the first entry of each user key.
     #[inline]
-    pub(crate) fn begin_key(&mut self, store: &Store, user_key: &[u8]) -> Result<(), EngineError> {
+    pub(crate) fn begin_key(
+        &mut self,
+        home: &dyn TableHome,
+        user_key: &[u8],
+    ) -> Result<(), EngineError> {
         self.begun = None;
         if self.waiting_count == 0 {
             return Ok(());
@@ -68,7 +72,7 @@ impl Sinks {
         for at in (0..self.sinks.len()).rev() {
             let sink = &self.sinks[at];
             if !sink.waiting.is_empty() && sink.writer.is_enclosed_before(user_key) {
-                self.send_elsewhere(store, at)?;
+                self.send_elsewhere(home, at)?;
             }
         }
         Ok(())
@@ -78,7 +82,7 @@ impl Sinks {
     #[inline]
     pub(crate) fn add(
         &mut self,
-        store: &Store,
+        home: &dyn TableHome,
         route: Route,
         (user_key, trailer): (&[u8], Trailer),
         value: &[u8],
@@ -86,14 +90,14 @@ impl Sinks {
         let is_first = self.begun != Some(route.output);
         self.begun = Some(route.output);
         if self.waiting_count > 0 {
-            self.let_pass(store, route.output)?;
+            self.let_pass(home, route.output)?;
         }
         if let Some(short_to) = route.short_to
             && self.may_wait
         {
             let sink = &mut self.sinks[route.output];
             if is_first {
-                sink.writer.begin_key(store, user_key)?;
+                sink.writer.begin_key(home, user_key)?;
             }
             if !sink.writer.has_table() {
                 self.waiting_count += usize::from(sink.waiting.is_empty());
@@ -102,20 +106,20 @@ impl Sinks {
                 let (user_key, value) = (user_key.to_vec(), value.to_vec());
                 sink.waiting.push(Entry { user_key, trailer, value });
                 if sink.waiting_len_bytes >= sink.enough_len_bytes {
-                    self.stop_waiting(store, route.output);
+                    self.stop_waiting(home, route.output);
                 }
                 return Ok(());
             }
         }
-        self.add_now(store, route.output, is_first, (user_key, trailer), value)
+        self.add_now(home, route.output, is_first, (user_key, trailer), value)
     }
 
     /// Before sink `at` gets another key: what waits and may go there instead goes now (N1).
-    fn let_pass(&mut self, store: &Store, at: usize) -> Result<(), EngineError> {
+    fn let_pass(&mut self, home: &dyn TableHome, at: usize) -> Result<(), EngineError> {
         let other = at + 1;
         let is_due = |sink: &Sink| !sink.waiting.is_empty() && sink.short_to == at;
         if self.sinks.get(other).is_some_and(is_due) {
-            self.send_elsewhere(store, other)?;
+            self.send_elsewhere(home, other)?;
         }
         Ok(())
     }
@@ -123,35 +127,35 @@ impl Sinks {
     #[inline]
     fn add_now(
         &mut self,
-        store: &Store,
+        home: &dyn TableHome,
         at: usize,
         is_first: bool,
         (user_key, trailer): (&[u8], Trailer),
         value: &[u8],
     ) -> Result<(), EngineError> {
         if !self.sinks[at].waiting.is_empty() {
-            self.stop_waiting(store, at);
+            self.stop_waiting(home, at);
         }
         let writer = &mut self.sinks[at].writer;
         if is_first {
-            writer.begin_key(store, user_key)?;
+            writer.begin_key(home, user_key)?;
         }
-        writer.add(store, user_key, trailer, value);
+        writer.add(home, user_key, trailer, value);
         Ok(())
     }
 
     /// What waits for sink `at` goes there.
-    fn stop_waiting(&mut self, store: &Store, at: usize) {
+    fn stop_waiting(&mut self, home: &dyn TableHome, at: usize) {
         let sink = &mut self.sinks[at];
         self.waiting_count -= 1;
         sink.waiting_len_bytes = 0;
         for entry in std::mem::take(&mut sink.waiting) {
-            sink.writer.add(store, &entry.user_key, entry.trailer, &entry.value);
+            sink.writer.add(home, &entry.user_key, entry.trailer, &entry.value);
         }
     }
 
     /// What waits for sink `at` stays above.
-    fn send_elsewhere(&mut self, store: &Store, at: usize) -> Result<(), EngineError> {
+    fn send_elsewhere(&mut self, home: &dyn TableHome, at: usize) -> Result<(), EngineError> {
         let sink = &mut self.sinks[at];
         self.waiting_count -= 1;
         sink.waiting_len_bytes = 0;
@@ -159,21 +163,21 @@ impl Sinks {
         for (index, entry) in entries.iter().enumerate() {
             let is_first = index == 0 || entries[index - 1].user_key != entry.user_key;
             let key = (&entry.user_key[..], entry.trailer);
-            self.add_now(store, to, is_first, key, &entry.value)?;
+            self.add_now(home, to, is_first, key, &entry.value)?;
         }
         Ok(())
     }
 
     /// Ends the last tables.
-    pub(crate) fn finish(mut self, store: &Store) -> Result<Outputs, EngineError> {
+    pub(crate) fn finish(mut self, home: &dyn TableHome) -> Result<Outputs, EngineError> {
         for at in (0..self.sinks.len()).rev() {
             if !self.sinks[at].waiting.is_empty() {
-                self.send_elsewhere(store, at)?;
+                self.send_elsewhere(home, at)?;
             }
         }
         let mut all = Outputs::default();
         for sink in self.sinks {
-            let outputs = sink.writer.finish(store)?;
+            let outputs = sink.writer.finish(home)?;
             all.added.extend(outputs.added);
             all.files.extend(outputs.files);
             all.bands.extend(outputs.bands);

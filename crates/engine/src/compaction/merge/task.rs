@@ -17,6 +17,7 @@
 //!       would have n^2/2 numbers, as a queue writes them that cuts its own head off again and again.
 
 use crate::EngineError;
+use crate::compaction::merge::output::TableHome;
 use crate::compaction::merge::output::{OutputSpec, Outputs};
 use crate::compaction::merge::sinks::Sinks;
 use crate::compaction::routes::{Route, Router};
@@ -25,7 +26,6 @@ use crate::key::{Kind, Seq, Trailer};
 use crate::memtable::MemtableIter;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
 use crate::read::merge::MergingIter;
-use crate::store::Store;
 
 /// A cursor that knows which of the inputs its current entry is from.
 pub(crate) trait SourcedIter: InternalIter {
@@ -172,7 +172,11 @@ impl<I: SourcedIter> MergeTask<I> {
     }
 
     /// Merges about `len_bytes` of entries; true when there are no more.
-    pub(crate) fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
+    pub(crate) fn step(
+        &mut self,
+        home: &dyn TableHome,
+        len_bytes: u64,
+    ) -> Result<bool, EngineError> {
         if !self.is_started {
             self.iter.seek_to_first()?;
             self.is_started = true;
@@ -182,7 +186,7 @@ impl<I: SourcedIter> MergeTask<I> {
             if done_bytes >= len_bytes {
                 return Ok(false);
             }
-            done_bytes += self.merge_one(store)?;
+            done_bytes += self.merge_one(home)?;
             self.iter.next()?;
         }
         Ok(true)
@@ -195,7 +199,7 @@ impl<I: SourcedIter> MergeTask<I> {
 
     /// Keeps or drops the current entry; returns its length, and what reading it cost besides.
     #[inline]
-    fn merge_one(&mut self, store: &Store) -> Result<u64, EngineError> {
+    fn merge_one(&mut self, home: &dyn TableHome) -> Result<u64, EngineError> {
         let key = self.iter.key();
         let route = match &mut self.router {
             None => self.route,
@@ -207,7 +211,7 @@ impl<I: SourcedIter> MergeTask<I> {
             self.user_key.clear();
             self.user_key.extend_from_slice(key.user_key);
             self.stripe = None;
-            self.sinks.begin_key(store, key.user_key)?;
+            self.sinks.begin_key(home, key.user_key)?;
         }
         let seq = key.trailer.seq();
         let stripe = self.rules.stripe(seq);
@@ -232,7 +236,7 @@ impl<I: SourcedIter> MergeTask<I> {
         };
         let cost_bytes = self.iter.load_value()?;
         let key = self.iter.key();
-        self.sinks.add(store, route, (key.user_key, trailer), self.iter.value())?;
+        self.sinks.add(home, route, (key.user_key, trailer), self.iter.value())?;
         Ok(len_bytes + cost_bytes)
     }
 
@@ -248,8 +252,8 @@ impl<I: SourcedIter> MergeTask<I> {
     }
 
     /// Ends the last table.
-    pub(crate) fn finish(self, store: &Store) -> Result<Outputs, EngineError> {
-        self.sinks.finish(store)
+    pub(crate) fn finish(self, home: &dyn TableHome) -> Result<Outputs, EngineError> {
+        self.sinks.finish(home)
     }
 }
 

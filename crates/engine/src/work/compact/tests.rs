@@ -1,6 +1,7 @@
 //! Plans that no policy of today makes, carried out on a real store.
 
 use super::*;
+use crate::compaction::plan::TableFacts;
 use crate::compaction::plan::{Input, Reason};
 use crate::options::{KeyspaceOptions, Options};
 use crate::version::RunId;
@@ -86,7 +87,7 @@ fn plan_of_run(keyspace: &KeyspaceState, at: usize) -> Plan {
 fn carry_out(db: &Db, keyspace: &Arc<KeyspaceState>, plan: Plan) {
     let store = db.store();
     store.plans.lock().keyspaces.entry(keyspace.id).or_default().start(&plan);
-    store.run_here(keyspace, plan, &mut Way::new(&mut watch::unwatched)).unwrap();
+    run_here(store, keyspace, plan, &mut Way::new(&mut watch::unwatched)).unwrap();
 }
 
 fn assert_newest(db: &Db) {
@@ -213,13 +214,13 @@ fn what_lacks_room_is_not_hindered_by_damage() {
     let keyspace = store.all_keyspaces().swap_remove(0);
     store.plans.lock().set_aside(keyspace.id, TableId(u64::MAX), "damaged".to_owned());
     store.note_full();
-    assert!(store.next_compaction().is_none());
+    assert!(next_compaction(store).is_none());
     assert!(store.is_blocked.load(Ordering::Acquire));
     assert_eq!(store.gate() & gate::REFUSED, 0);
 
     // With room it goes on.
     store.full_at.lock().take();
-    let (_, plan) = store.next_compaction().unwrap();
+    let (_, plan) = next_compaction(store).unwrap();
     assert_eq!(plan.work, Work::Move);
-    store.end_compaction(&keyspace, plan);
+    end_compaction(store, &keyspace, plan);
 }

@@ -1,0 +1,58 @@
+//! What a cursor over a keyspace merges: a cursor over each sorted run, and all range tombstones.
+
+use crate::EngineError;
+use crate::iter::InternalIter;
+use crate::range_del::FragmentedTombstones;
+use crate::read::run::RunOfView;
+use crate::store::view::SuperVersion;
+use crate::table::cache::BlockCache;
+use crate::table::{LevelIter, TableReadOptions};
+use std::sync::Arc;
+
+/// The cursors and the range tombstones that a cursor merges.
+type Sources = (Vec<Box<dyn InternalIter>>, Vec<Arc<FragmentedTombstones>>);
+
+/// The sources of `view`: memtables from the newest to the oldest, then the levels from the top.
+///
+/// # Errors
+/// [`EngineError::Corrupt`], [`EngineError::Files`].
+pub(crate) fn sources(
+    view: &SuperVersion,
+    cache: &Arc<BlockCache>,
+    read: &TableReadOptions,
+) -> Result<Sources, EngineError> {
+    let mut entries: Vec<Box<dyn InternalIter>> = Vec::new();
+    let mut tombstones = Vec::new();
+    for slot in [&view.active].into_iter().chain(&view.immutables) {
+        if slot.mem.entry_count() > 0 {
+            entries.push(Box::new(slot.mem.iter()));
+        }
+        tombstones.extend(slot.mem.tombstone_views());
+    }
+    for slot in &view.version.tombstoned {
+        let table = slot.open(cache)?;
+        tombstones.push(Arc::new(table.range_tombstones().clone()));
+    }
+    for (level, runs) in view.version.levels.iter().enumerate() {
+        let run_count = runs.cover().map_or(runs.runs.len(), |cover| cover.lanes().len());
+        for run_at in 0..run_count {
+            let tables = match runs.cover() {
+                Some(cover) => &cover.lanes()[run_at],
+                None => &runs.runs[run_at].tables,
+            };
+            match &tables[..] {
+                [slot] => entries.push(Box::new(slot.open(cache)?.iter(read.clone()))),
+                _ => {
+                    let run = RunOfView {
+                        version: Arc::clone(&view.version),
+                        level,
+                        run: run_at,
+                        cache: Arc::clone(cache),
+                    };
+                    entries.push(Box::new(LevelIter::new(run, read.clone())));
+                }
+            }
+        }
+    }
+    Ok((entries, tombstones))
+}

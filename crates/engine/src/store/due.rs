@@ -1,0 +1,110 @@
+//! Which flushes and compactions are due, and which of them the drive has room for. Decides nothing for good: the
+//! jobs ask, and mark what they begin.
+
+use super::{Store, gate};
+use crate::compaction::busy::KeyspacePlans;
+use crate::compaction::plan::{Plan, Work};
+use crate::compaction::policy::policy;
+use crate::compaction::situation::{Room, Situation};
+use crate::store::keyspace::KeyspaceState;
+use crate::version::Version;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Whether nothing runs in the background, and nothing is due that the drive has room for.
+pub(crate) fn is_at_rest(store: &Store) -> bool {
+    store.plans.lock().is_idle()
+        && !(has_flush_due(store) && store.may_try_to_write())
+        && !has_compaction_due(store)
+}
+
+/// Whether a memtable waits for its flush.
+pub(crate) fn has_flush_due(store: &Store) -> bool {
+    store.all_keyspaces().iter().any(|keyspace| !keyspace.view().immutables.is_empty())
+}
+
+/// The keyspaces in which compactions begin. For who holds the plans: of one that is being dropped nothing is
+/// planned any more.
+pub(crate) fn compacted_keyspaces(store: &Store) -> impl Iterator<Item = Arc<KeyspaceState>> {
+    let all = store.all_keyspaces().into_iter();
+    all.filter(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire))
+}
+
+/// The compaction that is due with so much room on the drive and that may be tried.
+pub(crate) fn plan(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    state: &KeyspacePlans,
+    room: Room,
+) -> Option<Plan> {
+    // A move needs no room on the drive, but some in the catalog: not again as long as the last
+    // one failed for want of it.
+    let plan = due(store, keyspace, state, room);
+    plan.filter(|plan| plan.work != Work::Move || store.may_try_to_write())
+}
+
+/// The compaction that is due with so much room on the drive.
+pub(crate) fn due(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    state: &KeyspacePlans,
+    room: Room,
+) -> Option<Plan> {
+    // After the lock: who finished a plan installed its version before (P2).
+    let view = keyspace.view_arc();
+    policy(keyspace.options.compaction).plan(&Situation {
+        is_space_short: store.gate() & gate::LOW_SPACE != 0,
+        is_eager: store.compacting.is_eager(),
+        ..situation(store, keyspace, &view.version, state, room)
+    })
+}
+
+/// What a policy looks at; space is not short, and nothing is done ahead.
+pub(crate) fn situation<'a>(
+    store: &'a Store,
+    keyspace: &'a KeyspaceState,
+    version: &'a Version,
+    state: &'a KeyspacePlans,
+    room: Room,
+) -> Situation<'a> {
+    Situation {
+        version,
+        options: &keyspace.options,
+        busy: &state.busy,
+        cursors: &state.cursors,
+        windows: &state.windows,
+        facts: store,
+        is_space_short: false,
+        is_eager: false,
+        room,
+    }
+}
+
+/// Whether any compaction is due that the drive has room for.
+pub(crate) fn has_compaction_due(store: &Store) -> bool {
+    let mut plans = store.plans.lock();
+    if store.gate() & gate::ENDS != 0 {
+        return false;
+    }
+    let room = store.room();
+    compacted_keyspaces(store).any(|keyspace| {
+        let state = plans.keyspaces.entry(keyspace.id).or_default();
+        plan(store, &keyspace, state, room).is_some()
+    })
+}
+
+/// What the compaction would write that is due, whatever the drive has room for.
+pub(crate) fn due_compaction_cost_bytes(store: &Store) -> Option<u64> {
+    let mut plans = store.plans.lock();
+    let room = boundless_room(store);
+    compacted_keyspaces(store).find_map(|keyspace| {
+        let state = plans.keyspaces.entry(keyspace.id).or_default();
+        let plan = plan(store, &keyspace, state, room)?;
+        Some(plan.cost_bytes(room.grain_bytes, keyspace.options.table_len_bytes))
+    })
+}
+
+pub(crate) fn boundless_room(store: &Store) -> Room {
+    let grain_bytes = store.files.space().grain_bytes;
+    Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes }
+}

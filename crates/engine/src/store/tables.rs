@@ -1,0 +1,42 @@
+//! What policies and merges ask the store for tables.
+
+use super::Store;
+use crate::EngineError;
+use crate::compaction::merge::output::TableHome;
+use crate::compaction::plan::TableFacts;
+use crate::table::TableProperties;
+use crate::version::{TableId, TableSlot};
+use imbrex_files::{FileBuffer, FilesError, Persisted, UnitId};
+
+impl TableFacts for Store {
+    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
+        self.files.unit_of(&table.meta.id.file_name())
+    }
+
+    fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
+        self.is_on_flash(table) || self.files.name_count(&table.meta.id.file_name()) > 1
+    }
+
+    fn is_on_flash(&self, table: &TableSlot) -> bool {
+        // Nothing else is begun on flash.
+        table.meta.is_logged && self.files.is_on_flash(&table.meta.id.file_name())
+    }
+
+    fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
+        table.properties(&self.cache)
+    }
+}
+
+impl TableHome for Store {
+    fn new_table_id(&self) -> TableId {
+        TableId(self.new_id())
+    }
+
+    fn check_room(&self, tables: &[FileBuffer], is_gaining: bool) -> Result<(), EngineError> {
+        self.check_room_for_outputs(tables.iter().map(FileBuffer::len_bytes), is_gaining)
+    }
+
+    fn persist(&self, tables: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {
+        self.files.persist(tables)
+    }
+}
