@@ -46,8 +46,8 @@ impl Busy {
         self.outputs.is_empty()
     }
 
-    /// Why plans are not made though nothing runs: the first table that was set aside, if one was.
-    pub(crate) fn hindrance(&self) -> Option<&str> {
+    /// What plans are blocked by though nothing runs: the first table that was set aside, if one was.
+    pub(crate) fn blocked_by(&self) -> Option<&str> {
         self.set_aside.values().next().map(String::as_str)
     }
 
@@ -108,11 +108,11 @@ impl Plans {
 
     /// Whether so many tables were set aside that the drive must be failing.
     pub(crate) fn is_drive_failing(&self) -> bool {
-        self.hindrances().count() > SET_ASIDE_COUNT_MAX
+        self.set_aside_reasons().count() > SET_ASIDE_COUNT_MAX
     }
 
     /// What the tables that were set aside failed with, and what to do.
-    pub(crate) fn hindrances(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn set_aside_reasons(&self) -> impl Iterator<Item = &String> {
         self.keyspaces.values().flat_map(|plans| plans.busy.set_aside.values())
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
     metrics.flush_count = store.tally.flush_count.load(Ordering::Relaxed);
     metrics.flush_out_bytes = store.tally.flush_out_bytes.load(Ordering::Relaxed);
     metrics.compaction_read_failure_count = store.tally.read_failure_count.load(Ordering::Relaxed);
-    metrics.tables_set_aside = store.plans.lock().hindrances().cloned().collect();
+    metrics.tables_set_aside = store.plans.lock().set_aside_reasons().cloned().collect();
     metrics.flush_total_ns = store.tally.flush_ns.load(Ordering::Relaxed);
     {
         let log = store.tally.compactions.lock();

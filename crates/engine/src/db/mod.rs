@@ -293,7 +293,7 @@ impl Db {
     pub fn check_room(&self) -> Result<(), EngineError> {
         let store = self.store();
         store.look_for_space();
-        if store.refresh_space() { Ok(()) } else { Err(store.no_space()) }
+        store.refresh_space().map_or(Ok(()), |shortage| Err(store.refusal(shortage)))
     }
 
     /// What the store did since it was opened, and what it holds.

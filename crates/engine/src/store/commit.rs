@@ -103,7 +103,7 @@ impl Store {
         self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);
         versions.state = state;
         versions.lens = lens;
-        let was_full = self.full_at.lock().take().is_some();
+        let was_blocked = self.blocked_write_at.lock().take().is_some();
         let mut logs = self.logs.lock();
         logs.retain(|log| log.id >= first_kept);
         if logs.is_empty() {
@@ -114,7 +114,7 @@ impl Store {
         self.install(&versions.state, &edit, &change.flushed, change.created);
         drop(versions);
         self.refresh_gate();
-        if was_full {
+        if was_blocked {
             self.runtime.scheduler.notify();
         }
         Ok(())

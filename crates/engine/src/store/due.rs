@@ -53,7 +53,7 @@ pub(crate) fn due(
     // After the lock: who finished a plan installed its version before (P2).
     let view = keyspace.view_arc();
     policy(keyspace.options.compaction).plan(&Situation {
-        is_space_short: store.gate() & gate::LOW_SPACE != 0,
+        is_space_short: store.gate() & gate::PUTS_REFUSED != 0,
         is_eager: store.compacting.is_eager(),
         ..situation(store, keyspace, &view.version, state, room)
     })

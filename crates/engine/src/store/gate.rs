@@ -1,20 +1,23 @@
-//! What holds writes up, a bit each.
+//! The gate before writes, a bit for each reason.
+//!
+//! A writer *stalls*: it waits. A write is *refused*: it gets an error. A background job is *blocked*: it cannot run
+//! until there is space, or until tables that cannot be read are gone.
 
 /// Something failed: S3.
 pub(crate) const POISONED: usize = 1;
 /// The store is closed or closing.
 pub(crate) const CLOSED: usize = 2;
-/// The drive is nearly full.
-pub(crate) const LOW_SPACE: usize = 4;
-/// Writes go no faster than compaction.
+/// The drive or its catalog is nearly full: puts are refused, deletes may stall for room.
+pub(crate) const PUTS_REFUSED: usize = 4;
+/// Writers stall: they go no faster than compaction.
 pub(crate) const SLOWDOWN: usize = 8;
-/// Writes wait for a flush or for compaction.
+/// Writers stall until a flush or a compaction has ended.
 pub(crate) const STOP: usize = 16;
 /// A view for reading only.
 pub(crate) const READ_ONLY: usize = 32;
-/// So many files lie on the flash drive that each write is delayed.
-pub(crate) const CROWDED: usize = 64;
-/// Writes would wait for tables that cannot be read (P5).
-pub(crate) const REFUSED: usize = 128;
+/// So many files lie on the flash drive that each writer stalls for a while.
+pub(crate) const FLASH_CROWDED: usize = 64;
+/// Writers would stall for tables that cannot be read (P5): puts and deletes are refused.
+pub(crate) const WRITES_REFUSED: usize = 128;
 /// What no write passes, however long it waits.
-pub(crate) const ENDS: usize = POISONED | CLOSED | REFUSED;
+pub(crate) const ENDS: usize = POISONED | CLOSED | WRITES_REFUSED;

@@ -126,7 +126,7 @@ impl KeyspaceState {
         Ok(())
     }
 
-    /// How it holds writes up, as bits of [`gate`].
+    /// How its writers stall, as bits of [`gate`].
     pub(crate) fn pressure(&self, options: &Options) -> usize {
         let view = self.view();
         let is_full = view.active.mem.len_bytes() as u64 >= options.memtable_len_bytes;
@@ -142,8 +142,8 @@ impl KeyspaceState {
         bits
     }
 
-    /// Whether writes wait for compaction, or go no faster than it.
-    pub(crate) fn is_held_up_by_compaction(&self) -> bool {
+    /// Whether writers stall until compaction has caught up.
+    pub(crate) fn is_stalled_by_compaction(&self) -> bool {
         let policy = policy(self.options.compaction);
         policy.pressure(&self.view().version, &self.options) != Pressure::None
     }

@@ -49,7 +49,7 @@ use crate::store::compacting::Compacting;
 use crate::store::durable::{LogInfo, RecordLens, VersionSet};
 use crate::store::job_count::JobCount;
 use crate::store::keyspace::KeyspaceState;
-use crate::store::space::{FullAt, TightAt};
+use crate::store::space::{BlockedWriteAt, CompactionTriedAt};
 use crate::store::tally::Tally;
 use crate::store::writer::Writer;
 use crate::table::cache::BlockCache;
@@ -92,14 +92,14 @@ pub(crate) struct Store {
     poison: Mutex<Option<String>>,
     visible: AtomicU64,
     next_id: AtomicU64,
-    /// After a background write failed for want of space: what was free then.
-    pub(crate) full_at: Mutex<Option<FullAt>>,
+    /// After a background write was blocked for want of space: what was free then.
+    pub(crate) blocked_write_at: Mutex<Option<BlockedWriteAt>>,
     /// After a compaction failed for want of space: how large the next one may be.
     pub(crate) room_max_bytes: AtomicU64,
-    /// Writes wait for a compaction that the drive has no room for.
-    pub(crate) is_blocked: AtomicBool,
+    /// Writers would stall for a compaction that the drive has no room for.
+    pub(crate) is_compaction_blocked: AtomicBool,
     /// What there was then, or before the last compaction began.
-    pub(crate) tight_at: Mutex<Option<TightAt>>,
+    pub(crate) compaction_tried_at: Mutex<Option<CompactionTriedAt>>,
     /// How many background jobs there are; a close waits for them.
     pub(crate) jobs: JobCount,
     pub(crate) is_closing: AtomicBool,
@@ -151,10 +151,10 @@ impl Store {
             visible: AtomicU64::new(last_seq),
             next_id: AtomicU64::new(state.counters.next_id),
             versions: Mutex::new(VersionSet { state, lens }),
-            full_at: Mutex::default(),
+            blocked_write_at: Mutex::default(),
             room_max_bytes: AtomicU64::new(u64::MAX),
-            is_blocked: AtomicBool::new(false),
-            tight_at: Mutex::default(),
+            is_compaction_blocked: AtomicBool::new(false),
+            compaction_tried_at: Mutex::default(),
             jobs: JobCount::default(),
             is_closing: AtomicBool::new(false),
             compacting: Compacting::default(),
@@ -234,7 +234,7 @@ impl Store {
     /// As [`Store::files_failed`] for an error that is wrapped already.
     pub(crate) fn failed(&self, error: EngineError) -> EngineError {
         if error.is_no_space() {
-            self.set_gate(gate::LOW_SPACE);
+            self.set_gate(gate::PUTS_REFUSED);
         } else if !matches!(
             error,
             EngineError::Poisoned { .. } | EngineError::Closed | EngineError::Stopped { .. }
@@ -274,7 +274,7 @@ impl Store {
         let is_first = plans.refusal.is_none();
         plans.refusal.get_or_insert(reason);
         // Under the lock, or who ends the refusal meanwhile would not have the last word.
-        self.set_gate(gate::REFUSED);
+        self.set_gate(gate::WRITES_REFUSED);
         drop(plans);
         if is_first {
             self.runtime.scheduler.notify();
@@ -288,7 +288,7 @@ impl Store {
         plans.keyspaces.remove(&id);
         if !plans.is_drive_failing() {
             plans.refusal = None;
-            self.clear_gate(gate::REFUSED);
+            self.clear_gate(gate::WRITES_REFUSED);
         }
     }
 
@@ -296,7 +296,7 @@ impl Store {
     /// [`EngineError::Poisoned`], where all is refused or puts and deletes are.
     pub(crate) fn check_not_refused(&self) -> Result<(), EngineError> {
         self.check_poison()?;
-        if self.gate() & gate::REFUSED == 0 {
+        if self.gate() & gate::WRITES_REFUSED == 0 {
             return Ok(());
         }
         // None where the refusal has just ended.
@@ -340,7 +340,7 @@ impl Store {
         drop(self.versions.lock());
     }
 
-    /// What holds writes up now.
+    /// The bits of [`gate`] now.
     #[inline]
     pub(crate) fn gate(&self) -> usize {
         self.gate.load(Ordering::Acquire)
@@ -354,7 +354,7 @@ impl Store {
         self.gate.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// Computes anew whether writes go slower or wait.
+    /// Computes anew whether writers stall.
     pub(crate) fn refresh_gate(&self) {
         let _turn = self.gate_turn.lock();
         let mut bits = 0;
@@ -362,12 +362,12 @@ impl Store {
             bits |= keyspace.pressure(&self.options);
         }
         if self.is_flash_crowded() {
-            bits |= gate::CROWDED;
+            bits |= gate::FLASH_CROWDED;
         }
         if !self.options.background_work {
             bits = 0;
         }
-        let all = gate::SLOWDOWN | gate::STOP | gate::CROWDED;
+        let all = gate::SLOWDOWN | gate::STOP | gate::FLASH_CROWDED;
         let update = |now: usize| Some(now & !all | bits);
         let _ = self.gate.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }

@@ -260,24 +260,24 @@ fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
     }
     let is_first = !plans.is_compacting();
     let mut is_blocked = false;
-    let mut hindrance = None;
+    let mut blocked_by = None;
+    let room = store.room();
     for keyspace in due::compacted_keyspaces(store) {
-        let room = store.room();
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         if let Some(plan) = due::plan(store, &keyspace, state, room) {
             begin_compaction(store, state, &plan, is_first);
-            store.is_blocked.store(false, Ordering::Release);
+            store.is_compaction_blocked.store(false, Ordering::Release);
             return Some((keyspace, plan));
         }
         // A memtable that waits for its flush is none of compaction's affair: the flush may
         // only not have begun yet.
-        if state.busy.is_idle() && keyspace.is_held_up_by_compaction() {
+        if state.busy.is_idle() && keyspace.is_stalled_by_compaction() {
             // With more room, on the drive or in the catalog, there may be a plan: then it is that
             // which is missing.
             let is_for_room =
                 || due::due(store, &keyspace, state, due::boundless_room(store)).is_some();
-            match state.busy.hindrance().filter(|_| !is_for_room()) {
-                Some(why) => hindrance = Some(why.to_owned()),
+            match state.busy.blocked_by().filter(|_| !is_for_room()) {
+                Some(why) => blocked_by = Some(why.to_owned()),
                 None => is_blocked = true,
             }
         }
@@ -286,18 +286,18 @@ fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
     if is_idle {
         store.compacting.rest();
     }
-    if let Some(why) = hindrance.filter(|_| is_idle) {
+    if let Some(why) = blocked_by.filter(|_| is_idle) {
         store.refuse_writes(plans, why);
         return None;
     }
     let is_blocked = is_blocked && is_idle;
-    let was_blocked = store.is_blocked.swap(is_blocked, Ordering::AcqRel);
+    let was_blocked = store.is_compaction_blocked.swap(is_blocked, Ordering::AcqRel);
     drop(plans);
     // Once, when it begins: a job that wakes itself at every look would never rest.
     if is_blocked && !was_blocked {
         // Where one failed for want of space, what there was before it counts.
         if store.room_max_bytes.load(Ordering::Acquire) == u64::MAX {
-            store.note_tight();
+            store.note_compaction_try();
         }
         store.refresh_space();
         store.runtime.scheduler.notify();
@@ -308,7 +308,7 @@ fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
 /// Marks `plan` as running; `is_first` where no other does.
 fn begin_compaction(store: &Store, state: &mut KeyspacePlans, plan: &Plan, is_first: bool) {
     if is_first {
-        store.note_tight();
+        store.note_compaction_try();
     }
     state.start(plan);
     store.compacting.begin();
@@ -378,7 +378,7 @@ fn next_manual(
         ManualPlan::Run(plan) => begin_compaction(store, state, plan, is_first),
         // Nothing runs that it could wait for.
         ManualPlan::Wait if state.busy.is_idle() => {
-            if let Some(why) = state.busy.hindrance() {
+            if let Some(why) = state.busy.blocked_by() {
                 return Err(EngineError::SetAside { reason: why.to_owned() });
             }
         }
@@ -419,7 +419,7 @@ fn compaction_failed(
         return error;
     }
     if plan.work == Work::Move {
-        store.note_full();
+        store.note_blocked_write();
         return error;
     }
     let grain_bytes = store.files.space().grain_bytes;

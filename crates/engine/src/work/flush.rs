@@ -165,7 +165,7 @@ fn flush_candidate(store: &Store, plans: &Plans) -> Option<(Arc<KeyspaceState>, 
 fn flush_failed(store: &Store, error: EngineError) -> EngineError {
     let error = store.failed(error);
     if error.is_no_space() {
-        store.note_full();
+        store.note_blocked_write();
     }
     error
 }
@@ -178,7 +178,7 @@ fn end_flush(store: &Store) {
 
 /// Whether a memtable waits for its flush that nobody tries: the last one failed for want of space,
 /// there is not more of it, and nothing runs or is due that could make some.
-pub(crate) fn is_flush_stuck(store: &Store) -> bool {
+pub(crate) fn is_flush_blocked(store: &Store) -> bool {
     due::has_flush_due(store) && !store.may_try_to_write() && due::is_at_rest(store)
 }
 
@@ -186,8 +186,8 @@ pub(crate) fn is_flush_stuck(store: &Store) -> bool {
 ///
 /// # Errors
 /// [`EngineError::Files`]: it still finds no place.
-pub(crate) fn flush_stuck(store: &Store) -> Result<(), EngineError> {
-    flush_here(store, &|| !is_flush_stuck(store))
+pub(crate) fn flush_blocked(store: &Store) -> Result<(), EngineError> {
+    flush_here(store, &|| !is_flush_blocked(store))
 }
 
 /// Flushes everything that was written so far.
@@ -229,7 +229,7 @@ fn freeze_all(store: &Store) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), En
     store.runtime.scheduler.yield_now();
     store.check_poison()?;
     // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
-    while due::has_flush_due(store) && store.is_noted_full() {
+    while due::has_flush_due(store) && store.has_blocked_write() {
         store.check_open()?;
         flush_here(store, &|| !due::has_flush_due(store))?;
     }
@@ -259,10 +259,10 @@ fn flush_frozen(store: &Store, frozen: &[Frozen]) -> Result<(), EngineError> {
         store.check_open()?;
         if store.options.background_work {
             // There may be space again of which nobody told who flushes in the background.
-            let mut ready = || is_done() || store.gate() & ends != 0 || store.is_noted_full();
+            let mut ready = || is_done() || store.gate() & ends != 0 || store.has_blocked_write();
             let waited = store.runtime.scheduler.wait_until(&mut ready);
             waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
-            if !is_done() && store.is_noted_full() {
+            if !is_done() && store.has_blocked_write() {
                 flush_here(store, &is_done)?;
             }
         } else {

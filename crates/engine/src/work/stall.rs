@@ -6,10 +6,10 @@ use crate::store::{Store, gate};
 use crate::work::flush;
 use std::sync::atomic::Ordering;
 
-/// While compaction lags, a writer waits after so many bytes until twice as many were compacted.
+/// While compaction lags, a writer stalls after this many bytes until twice as many were compacted.
 const SLOWDOWN_STRIDE_BYTES: u64 = 1 << 20;
 
-/// Waits or refuses as the gate says.
+/// Stalls or refuses a write as the gate says.
 #[cold]
 pub(crate) fn pass_gate(store: &Store, is_put: bool, len_bytes: u64) -> Result<(), EngineError> {
     loop {
@@ -21,36 +21,37 @@ pub(crate) fn pass_gate(store: &Store, is_put: bool, len_bytes: u64) -> Result<(
         if now & gate::CLOSED != 0 {
             return Err(EngineError::Closed);
         }
-        if now & gate::LOW_SPACE != 0 {
+        let mut shortage = None;
+        if now & gate::PUTS_REFUSED != 0 {
             store.look_for_space();
+            shortage = store.refresh_space();
         }
-        let is_short = now & gate::LOW_SPACE != 0 && !store.refresh_space();
-        if is_short && store.are_logs_kept() {
-            wait_for_room(store, len_bytes)?;
+        if let Some(shortage) = shortage {
+            if store.are_logs_kept() {
+                stall_for_room(store, len_bytes)?;
+                continue;
+            }
+            if is_put {
+                return Err(store.refusal(shortage));
+            }
+            return stall_for_room(store, len_bytes);
+        }
+        if now & gate::STOP != 0 {
+            stall_stop(store)?;
             continue;
         }
-        if is_short && is_put {
-            return Err(store.no_space());
+        if now & gate::SLOWDOWN != 0 {
+            stall_slowdown(store, len_bytes)?;
         }
-        if is_short {
-            wait_for_room(store, len_bytes)?;
-        }
-        if now & gate::STOP != 0 && !is_short {
-            wait_while_stopped(store)?;
-            continue;
-        }
-        if now & gate::SLOWDOWN != 0 && !is_short {
-            slow_down(store, len_bytes)?;
-        }
-        if now & gate::CROWDED != 0 && !is_short {
-            delay_offloading(store);
+        if now & gate::FLASH_CROWDED != 0 {
+            stall_offload(store);
         }
         return Ok(());
     }
 }
 
-/// Lets a delete, or who waits for logs of before, wait as long as there is hope that it finds room.
-pub(crate) fn wait_for_room(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
+/// Stalls a delete, or any write while logs of before are left, until it finds room or no background work can make any.
+pub(crate) fn stall_for_room(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
     let Err(refusal) = store.check_recoverable(len_bytes, 0) else { return Ok(()) };
     let has_room = || store.check_recoverable(len_bytes, 0).is_ok();
     let mut ready = || has_room() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store);
@@ -64,21 +65,21 @@ pub(crate) fn wait_for_room(store: &Store, len_bytes: u64) -> Result<(), EngineE
 
 /// Waits for a flush or compaction. For a flush that the background does not try any more nobody
 /// waits: it is tried here, and what it says of the space is the write's answer.
-pub(crate) fn wait_while_stopped(store: &Store) -> Result<(), EngineError> {
+pub(crate) fn stall_stop(store: &Store) -> Result<(), EngineError> {
     let start_ns = store.runtime.clock.now_ns();
     store.runtime.scheduler.notify();
-    let ends = gate::ENDS | gate::LOW_SPACE;
+    let ends = gate::ENDS | gate::PUTS_REFUSED;
     let is_over = || store.gate() & gate::STOP == 0 || store.gate() & ends != 0;
-    let mut ready = || is_over() || flush::is_flush_stuck(store);
+    let mut ready = || is_over() || flush::is_flush_blocked(store);
     let waited = store.runtime.scheduler.wait_until(&mut ready);
     let end_ns = store.runtime.clock.now_ns();
     store.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
     waited.map_err(|_| EngineError::Stalled { what: "a flush or compaction" })?;
-    if is_over() { Ok(()) } else { flush::flush_stuck(store) }
+    if is_over() { Ok(()) } else { flush::flush_blocked(store) }
 }
 
 /// Lets a stretch of writes pass, then waits until compaction has done twice as much.
-pub(crate) fn slow_down(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
+pub(crate) fn stall_slowdown(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
     let before = store.tally.slowed_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     let after = before + len_bytes;
     if before / SLOWDOWN_STRIDE_BYTES == after / SLOWDOWN_STRIDE_BYTES {
@@ -87,7 +88,7 @@ pub(crate) fn slow_down(store: &Store, len_bytes: u64) -> Result<(), EngineError
     let start_ns = store.runtime.clock.now_ns();
     let goal = store.tally.background_bytes.load(Ordering::Relaxed) + 2 * SLOWDOWN_STRIDE_BYTES;
     let mut ready = || {
-        store.gate() & !gate::CROWDED != gate::SLOWDOWN
+        store.gate() & !gate::FLASH_CROWDED != gate::SLOWDOWN
             || store.tally.background_bytes.load(Ordering::Relaxed) >= goal
     };
     let waited = store.runtime.scheduler.wait_until(&mut ready);
@@ -97,7 +98,7 @@ pub(crate) fn slow_down(store: &Store, len_bytes: u64) -> Result<(), EngineError
 }
 
 /// Holds one write up for a while.
-pub(crate) fn delay_offloading(store: &Store) {
+pub(crate) fn stall_offload(store: &Store) {
     let clock = &store.runtime.clock;
     let start_ns = clock.now_ns();
     clock.wait_until_ns(start_ns.saturating_add(store.options.offload_delay_ns));

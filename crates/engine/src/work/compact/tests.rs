@@ -213,13 +213,13 @@ fn what_lacks_room_is_not_hindered_by_damage() {
     let store = db.store();
     let keyspace = store.all_keyspaces().swap_remove(0);
     store.plans.lock().set_aside(keyspace.id, TableId(u64::MAX), "damaged".to_owned());
-    store.note_full();
+    store.note_blocked_write();
     assert!(next_compaction(store).is_none());
-    assert!(store.is_blocked.load(Ordering::Acquire));
-    assert_eq!(store.gate() & gate::REFUSED, 0);
+    assert!(store.is_compaction_blocked.load(Ordering::Acquire));
+    assert_eq!(store.gate() & gate::WRITES_REFUSED, 0);
 
     // With room it goes on.
-    store.full_at.lock().take();
+    store.blocked_write_at.lock().take();
     let (_, plan) = next_compaction(store).unwrap();
     assert_eq!(plan.work, Work::Move);
     end_compaction(store, &keyspace, plan);
