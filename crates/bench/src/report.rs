@@ -7,7 +7,7 @@
 
 use crate::latency::LatencySummary;
 use crate::options::Mode;
-use imbrex_engine::CompactionLine;
+use imbrex_engine::inspect::CompactionLine;
 use serde::Serialize;
 use std::fmt;
 

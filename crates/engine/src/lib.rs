@@ -108,19 +108,28 @@ pub use batch::{KEY_LEN_BYTES_MAX, KeyspaceId, VALUE_LEN_BYTES_MAX, WriteBatch};
 pub use db::Db;
 pub use db::keyspace::Keyspace;
 pub use error::EngineError;
-pub use metrics::{
-    CompactionLine, KeyspaceMetrics, LevelMetrics, Metrics, OutputTable, StallMetrics,
-};
+pub use metrics::Metrics;
 pub use open::check::CheckReport;
-pub use open::dump::{DumpSink, dump_log, dump_records, dump_table};
 pub use open::recover::Recovery;
 pub use options::{
-    CompactionKind, Compression, KeyspaceOptions, OpenMode, Options, ReadOptions, VictimGrowth,
-    VictimOrder, WriteOptions,
+    CompactionKind, Compression, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
 };
 pub use read::{Entries, Iter, prefix_end};
 pub use snapshot::Snapshot;
 pub use watch::{Progress, Watch};
+
+/// What a store consists of and did, for people and for measurements. Not stable.
+pub mod inspect {
+    pub use crate::metrics::{
+        CompactionLine, KeyspaceMetrics, LevelMetrics, OutputTable, StallMetrics,
+    };
+    pub use crate::open::dump::{DumpSink, dump_log, dump_records, dump_table};
+}
+
+/// Choices of a compaction that only a comparison of policies needs. Not stable.
+pub mod tuning {
+    pub use crate::options::{VictimGrowth, VictimOrder};
+}
 
 /// The inside of tables, for the micro-benchmark.
 #[cfg(feature = "micro-bench")]

@@ -30,7 +30,7 @@ impl Losses {
     }
 
     /// In words, sorted.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn sentences(&self) -> Vec<String> {
         self.0.lock().iter().cloned().collect()
     }
 }

@@ -4,7 +4,8 @@ use crate::Target;
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BlockRange, Blocks, Disk};
 use imbrex_disk_sim::SimDisk;
-use imbrex_engine::{Db, Options, WriteBatch, WriteOptions, dump_log, dump_records, dump_table};
+use imbrex_engine::inspect::{dump_log, dump_records, dump_table};
+use imbrex_engine::{Db, Options, WriteBatch, WriteOptions};
 use imbrex_files::{
     FileKind, FileLayer, FileReader, Files, FilesError, FormatOptions, PlacementKind,
 };

@@ -21,9 +21,8 @@ use imbrex_bench::emulated::{beside, drive};
 use imbrex_bench::latency::Latencies;
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Geometry};
-use imbrex_engine::{
-    Compression, EngineError, Iter, Keyspace, ReadOptions, VictimGrowth, VictimOrder, WriteOptions,
-};
+use imbrex_engine::tuning::{VictimGrowth, VictimOrder};
+use imbrex_engine::{Compression, EngineError, Iter, Keyspace, ReadOptions, WriteOptions};
 use imbrex_files::inspect::ZoneUseKind;
 use imbrex_files::tiers::TieredFiles;
 use imbrex_translate::{ReadBack, Staging};

@@ -7,7 +7,7 @@ use crate::spec::{Phase, RunSpec};
 use crate::work::Work;
 use imbrex_bench::latency::LatencySummary;
 use imbrex_bench::replay::ReplayReport;
-use imbrex_engine::CompactionLine;
+use imbrex_engine::inspect::CompactionLine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use crate::work::Work;
 use imbrex_bench::latency::LatencySummary;
 use imbrex_bench::replay::{BytesWritten, ReplayReport, Survey, TableFigures};
 use imbrex_clockwork::Prng;
-use imbrex_engine::{CompactionLine, OutputTable};
+use imbrex_engine::inspect::{CompactionLine, OutputTable};
 use imbrex_workload::arrivals::{Correlation, SeriesFigures};
 use imbrex_workload::statistics::{Estimator, Hurst};
 

@@ -64,8 +64,8 @@ pub struct Tune {
     pub eager_after_ns: Option<u64>,
 }
 
-/// The choice of victims: [`imbrex_engine::VictimOrder`] and [`imbrex_engine::VictimGrowth`] in
-/// pairs.
+/// The choice of victims: [`imbrex_engine::tuning::VictimOrder`] and
+/// [`imbrex_engine::tuning::VictimGrowth`] in pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Victims {

@@ -88,7 +88,7 @@ impl Db {
     /// What was passed over so far because it is damaged, a sentence each; of a store that is opened for
     /// [`OpenMode::Salvage`](crate::OpenMode::Salvage). Cursors add to it as they meet it.
     pub fn losses(&self) -> Vec<String> {
-        self.store().losses.as_ref().map_or_else(Vec::new, |losses| losses.told())
+        self.store().losses.as_ref().map_or_else(Vec::new, |losses| losses.sentences())
     }
 
     /// The keyspace that every store has.

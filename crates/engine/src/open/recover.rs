@@ -32,7 +32,7 @@ use crate::version::TableId;
 use crate::version::edit::{Counters, KeyspaceRecord, LogId, VersionEdit};
 use crate::version::format::{self, FORMAT_VERSION_KNOWN, Malformed, RecordKind};
 use crate::version::state::StoreState;
-use crate::wal::{Before, Cut, LogSource, Replayed, replay, salvage};
+use crate::wal::{Before, LogSource, Replayed, Tear, replay, salvage};
 use crate::work::flush::flush_task;
 use imbrex_clockwork::Runtime;
 use imbrex_files::tiers::FlashError;
@@ -73,7 +73,7 @@ impl Recovery {
         self.batch_count += replayed.batch_count;
         let torn = replayed.cut.as_ref();
         let words =
-            |cut: &Cut| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason);
+            |cut: &Tear| format!("{} was torn at offset {}: {}", cut.file, cut.offset, cut.reason);
         let told = self.torn.take().into_iter().chain(torn.map(words));
         self.torn = told.reduce(|told, more| format!("{told}; {more}"));
     }

@@ -88,7 +88,7 @@ pub(crate) struct Store {
     has_checkpoint: AtomicBool,
     gate: AtomicUsize,
     /// Held while the gate is computed anew (S4).
-    gate_turn: Mutex<()>,
+    gate_refresh: Mutex<()>,
     poison: Mutex<Option<String>>,
     visible: AtomicU64,
     next_id: AtomicU64,
@@ -145,7 +145,7 @@ impl Store {
             logs: Mutex::default(),
             are_logs_kept: AtomicBool::new(false),
             has_checkpoint: AtomicBool::new(!state.checkpoints.is_empty()),
-            gate_turn: Mutex::default(),
+            gate_refresh: Mutex::default(),
             gate: AtomicUsize::new(if is_read_only { gate::READ_ONLY } else { 0 }),
             poison: Mutex::default(),
             visible: AtomicU64::new(last_seq),
@@ -356,7 +356,7 @@ impl Store {
 
     /// Computes anew whether writers stall.
     pub(crate) fn refresh_gate(&self) {
-        let _turn = self.gate_turn.lock();
+        let _turn = self.gate_refresh.lock();
         let mut bits = 0;
         for keyspace in self.keyspaces.read().values() {
             bits |= keyspace.pressure(&self.options);

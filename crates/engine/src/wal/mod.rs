@@ -25,7 +25,7 @@
 
 mod replay;
 
-pub(crate) use replay::{Before, Cut, LogSource, Replayed, replay, salvage};
+pub(crate) use replay::{Before, LogSource, Replayed, Tear, replay, salvage};
 
 use crate::EngineError;
 use crate::error::REOPEN_ADVICE;

@@ -48,12 +48,12 @@ pub(crate) struct Replayed {
     pub(crate) last_seq: Option<Seq>,
     pub(crate) batch_count: u64,
     /// Where the newest log was torn, if it was.
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<Tear>,
 }
 
 /// A torn tail: never durable, never acknowledged with `sync`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct Tear {
     pub(crate) file: String,
     pub(crate) offset: u64,
     pub(crate) reason: String,
@@ -189,11 +189,11 @@ fn is_unreadable(end: &End) -> bool {
     matches!(end, End::Torn { flaw: Flaw::Unreadable, .. })
 }
 
-fn classify(name: &str, end: &End, is_newest: bool) -> Result<Option<Cut>, EngineError> {
+fn classify(name: &str, end: &End, is_newest: bool) -> Result<Option<Tear>, EngineError> {
     let offset = |at_blocks: u64| at_blocks * BLOCK_LEN_BYTES as u64;
     match *end {
         End::Clean { .. } => Ok(None),
-        End::Torn { at_blocks, flaw } if is_newest => Ok(Some(Cut {
+        End::Torn { at_blocks, flaw } if is_newest => Ok(Some(Tear {
             file: name.to_string(),
             offset: offset(at_blocks),
             reason: flaw.to_string(),

@@ -389,7 +389,12 @@ fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
             assert_eq!(replayed.last_seq, seqs.last().copied().map(Seq));
             // What was written last is synced by nothing behind it: in the newest log that is a crash's suffix.
             let is_torn = is_newest && replayed.cut.is_some();
-            assert_eq!(losses.told().is_empty(), is_torn, "block {lost}: {:?}", losses.told());
+            assert_eq!(
+                losses.sentences().is_empty(),
+                is_torn,
+                "block {lost}: {:?}",
+                losses.sentences()
+            );
             assert!(seqs.len() < 40, "block {lost}");
         }
     }

@@ -28,7 +28,7 @@ use crate::table::{LevelIter, TableReadOptions};
 use crate::version::edit::{TableAdd, VersionEdit};
 use crate::version::{KeyRange, TableId};
 use crate::watch::Watch;
-use crate::work::way::Way;
+use crate::work::manual_progress::ManualProgress;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{CommitKind, GroupId};
@@ -236,13 +236,13 @@ pub(crate) fn list_tombstones(from: &FragmentedTombstones, into: &mut Vec<RangeT
 }
 
 /// A plan that runs on the caller: over when dropped, where who watches it panics too.
-struct Held<'a> {
+struct CallerPlan<'a> {
     store: &'a Store,
     keyspace: &'a KeyspaceState,
     plan: Option<Plan>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for CallerPlan<'_> {
     fn drop(&mut self) {
         let Some(plan) = self.plan.take() else { return };
         end_compaction(self.store, self.keyspace, plan);
@@ -332,24 +332,24 @@ pub(crate) fn compact_range(
     range: &ManualRange,
     watch: &mut Watch<'_>,
 ) -> Result<(), EngineError> {
-    let mut way = Way::new(watch);
+    let mut progress = ManualProgress::new(watch);
     // The last level of all too: it has nowhere to go, but it may have deletes.
     for level in 0..crate::version::LEVEL_COUNT as u8 {
         let mut from: Option<Bytes> = None;
-        way.enter_level(&keyspace.view().version, range, level);
+        progress.enter_level(&keyspace.view().version, range, level);
         loop {
             store.check_poison()?;
             store.check_open()?;
             store.runtime.scheduler.yield_now();
-            way.waiting()?;
+            progress.waiting()?;
             let (next, ended_count) = next_manual(store, keyspace, range, level, from.as_deref())?;
             match next {
                 ManualPlan::LevelDone => break,
-                ManualPlan::Wait => wait_for_plans(store, ended_count, &mut way)?,
+                ManualPlan::Wait => wait_for_plans(store, ended_count, &mut progress)?,
                 ManualPlan::Run(plan) => {
                     // Never back: where it was rewritten once, it is done.
                     from = from.max(reach(&plan).filter(|_| level > 0));
-                    run_here(store, keyspace, *plan, &mut way)?;
+                    run_here(store, keyspace, *plan, &mut progress)?;
                 }
             }
         }
@@ -432,17 +432,17 @@ fn run_here(
     store: &Store,
     keyspace: &Arc<KeyspaceState>,
     plan: Plan,
-    way: &mut Way<'_, '_>,
+    progress: &mut ManualProgress<'_, '_>,
 ) -> Result<(), EngineError> {
-    let held = Held { store, keyspace, plan: Some(plan) };
+    let held = CallerPlan { store, keyspace, plan: Some(plan) };
     let plan = held.plan.as_ref().expect("it is held until then");
     let done = Running::start(store, Arc::clone(keyspace), plan.clone()).and_then(|mut run| {
         while !run.step(store, imbrex_clockwork::BUDGET_DEFAULT.io_bytes)? {
             store.check_open()?;
             store.runtime.scheduler.yield_now();
-            way.within(plan, run.entry_count())?;
+            progress.within(plan, run.entry_count())?;
         }
-        way.passed(plan);
+        progress.passed(plan);
         Ok(())
     });
     done.map_err(|failure| compaction_failed(store, keyspace, plan, failure))
@@ -452,11 +452,11 @@ fn run_here(
 fn wait_for_plans(
     store: &Store,
     ended_count: u64,
-    way: &mut Way<'_, '_>,
+    progress: &mut ManualProgress<'_, '_>,
 ) -> Result<(), EngineError> {
     let mut stopped = Ok(());
     let mut ready = || {
-        stopped = way.waiting();
+        stopped = progress.waiting();
         let plans = store.plans.lock();
         stopped.is_err()
             || plans.ended_count != ended_count

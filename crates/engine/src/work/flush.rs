@@ -283,7 +283,7 @@ fn flush_here(store: &Store, is_over: &dyn Fn() -> bool) -> Result<(), EngineErr
         let waited = store.runtime.scheduler.wait_until(&mut ready);
         return waited.map_err(|_| EngineError::Stalled { what: "a flush" });
     };
-    let _turn = FlushTurn { store };
+    let _turn = CallerFlush { store };
     loop {
         match flush.step(store, imbrex_clockwork::BUDGET_DEFAULT.io_bytes) {
             Ok(false) => {}
@@ -294,11 +294,11 @@ fn flush_here(store: &Store, is_over: &dyn Fn() -> bool) -> Result<(), EngineErr
 }
 
 /// A flush on the caller: over when dropped, by a bug too.
-struct FlushTurn<'a> {
+struct CallerFlush<'a> {
     store: &'a Store,
 }
 
-impl Drop for FlushTurn<'_> {
+impl Drop for CallerFlush<'_> {
     fn drop(&mut self) {
         end_flush(self.store);
     }

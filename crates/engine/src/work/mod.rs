@@ -4,6 +4,6 @@ pub(crate) mod compact;
 pub(crate) mod flush;
 pub(crate) mod idle;
 mod logs;
+mod manual_progress;
 mod stall;
-mod way;
 pub(crate) mod write;

@@ -2,9 +2,8 @@
 
 use crate::stage::{Stage, small, small_gear, with_zones};
 use imbrex_clockwork::{Order, Prng};
-use imbrex_engine::{
-    CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options, VictimOrder,
-};
+use imbrex_engine::tuning::VictimOrder;
+use imbrex_engine::{CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options};
 use imbrex_files::FileLayer;
 use imbrex_files::inspect::ZoneUseKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +114,7 @@ fn a_turn_writes_to_several_levels_and_says_where() {
     let store = create(200, "zone-per-level", small_gear());
     load(&store.db, 2 << 20);
     let lines = store.db.metrics().compactions;
-    let level_count = |line: &imbrex_engine::CompactionLine| {
+    let level_count = |line: &imbrex_engine::inspect::CompactionLine| {
         (0..7).filter(|&level| line.out_len_bytes_of(level) > 0).count()
     };
     assert!(lines.iter().any(|line| level_count(line) >= 3), "no turn went through three levels");

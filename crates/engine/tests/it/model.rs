@@ -3,9 +3,8 @@
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, with_zones};
 use imbrex_clockwork::{Order, Prng};
-use imbrex_engine::{
-    CompactionKind, CompactionLine, Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
-};
+use imbrex_engine::inspect::CompactionLine;
+use imbrex_engine::{CompactionKind, Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -2,7 +2,8 @@
 
 use crate::stage::{key, seeded, small, small_keyspace};
 use imbrex_clockwork::Prng;
-use imbrex_engine::{CompactionKind, Db, KeyspaceOptions, Options, VictimGrowth, WriteOptions};
+use imbrex_engine::tuning::VictimGrowth;
+use imbrex_engine::{CompactionKind, Db, KeyspaceOptions, Options, WriteOptions};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -3,7 +3,8 @@
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear};
 use imbrex_clockwork::Prng;
-use imbrex_engine::{Db, EngineError, KeyspaceOptions, Options, VictimGrowth};
+use imbrex_engine::tuning::VictimGrowth;
+use imbrex_engine::{Db, EngineError, KeyspaceOptions, Options};
 use imbrex_files::{FileInfo, Files};
 use std::collections::BTreeMap;
 use std::ops::Range;

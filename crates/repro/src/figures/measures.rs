@@ -5,7 +5,7 @@ use crate::results::{LevelState, Milestone, PhaseResult, Results, RunResult};
 use crate::spec::RunSpec;
 use imbrex_bench::svg::short;
 use imbrex_disk::BLOCK_LEN_BYTES;
-use imbrex_engine::CompactionLine;
+use imbrex_engine::inspect::CompactionLine;
 
 pub(crate) const GB: u64 = 1_000_000_000;
 pub(crate) const MIB: u64 = 1 << 20;

@@ -10,7 +10,7 @@
 //!
 //! A gear is a level, its window the sector that meshes with the level above. A level that is too
 //! long is turned: some of its tables are merged with what they overlap in the window of the level
-//! below, and that goes on into the window of the next, as far as something overlaps (`turn`). What
+//! below, and that goes on into the window of the next, as far as something overlaps (`gear_turn`). What
 //! would have to go into tables outside the windows stays above them. So tables die in windows only,
 //! and a zone that was once in a window is soon wholly dead: nothing has to be cleaned.
 //!
@@ -26,8 +26,8 @@
 //! Source: GearDB (FAST 2019). Deviations: docs/decisions/0010-gear-compaction.md.
 
 use crate::compaction::plan::{Plan, Reason, Windows};
+use crate::compaction::policy::gear_turn::{GearTurn, has_below};
 use crate::compaction::policy::leveled::{self, Leveled};
-use crate::compaction::policy::turn::{Turn, has_below};
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::KeyspaceOptions;
 use crate::version::{Level, TableId, TableSlot, Version};
@@ -168,8 +168,8 @@ fn turn_from(
     let several = take(situation, level, &tables[at..at + len], windows, false);
     let one = || take(situation, level, &tables[at..=at], windows, false);
     let shallow = || take(situation, level, &tables[at..=at], windows, true);
-    let is_free = |turn: &Turn| !turn.tables().any(|table| situation.busy.has_table(table));
-    let fits = |turn: &Turn| turn.len_bytes() <= situation.room.len_bytes && is_free(turn);
+    let is_free = |turn: &GearTurn| !turn.tables().any(|table| situation.busy.has_table(table));
+    let fits = |turn: &GearTurn| turn.len_bytes() <= situation.room.len_bytes && is_free(turn);
     let turn = Some(several)
         .filter(fits)
         .or_else(|| Some(one()).filter(fits))
@@ -185,7 +185,7 @@ fn take(
     victims: &[Arc<TableSlot>],
     windows: &Windows,
     is_shallow: bool,
-) -> Turn {
+) -> GearTurn {
     let mut taken = vec![victims.to_vec()];
     let mut reached = level;
     while has_below(reached) {
@@ -201,7 +201,7 @@ fn take(
             break;
         }
     }
-    Turn { level, taken }
+    GearTurn { level, taken }
 }
 
 /// By how much a level is too long.

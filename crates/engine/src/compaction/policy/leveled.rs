@@ -16,7 +16,7 @@
 //! the baseline that the papers compare with.
 
 use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
-use crate::compaction::policy::chosen::{Chosen, Placed, placed};
+use crate::compaction::policy::closure::{Placed, TableClosure, placed};
 use crate::compaction::policy::set_aware;
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth, VictimOrder};
@@ -228,7 +228,7 @@ fn plan_beside_set_aside(situation: &Situation<'_>, reason: Reason) -> Option<Pl
     // The oldest drag least along.
     let mut starts: Vec<_> = placed(level_0).collect();
     starts.sort_by_key(|(run, _)| Reverse(*run));
-    let with = |chosen: &Chosen, start: &Placed| {
+    let with = |chosen: &TableClosure, start: &Placed| {
         let mut wider = chosen.clone();
         wider.close_over_older(level_0, start.clone());
         let range = KeyRange::of(wider.metas())?;
@@ -237,7 +237,7 @@ fn plan_beside_set_aside(situation: &Situation<'_>, reason: Reason) -> Option<Pl
         is_free.then_some(wider)
     };
     starts.iter().find_map(|start| {
-        let alone = with(&Chosen::default(), start)?;
+        let alone = with(&TableClosure::default(), start)?;
         let all = starts.iter().fold(alone.clone(), |all, other| with(&all, other).unwrap_or(all));
         [all, alone].into_iter().find_map(|chosen| {
             let victims = chosen.tables.into_iter().map(|(_, table)| table).collect();

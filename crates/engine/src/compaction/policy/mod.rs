@@ -1,14 +1,14 @@
 //! The compaction policies: each plans from a [`Situation`](crate::compaction::situation::Situation) and touches nothing.
 
-mod chosen;
+mod closure;
 pub(crate) mod gear;
+pub(crate) mod gear_turn;
 pub(crate) mod leveled;
 pub(crate) mod sequentiality;
 pub(crate) mod set_aware;
 pub(crate) mod smrdb;
 #[cfg(test)]
 mod tests;
-pub(crate) mod turn;
 
 use crate::compaction::situation::Policy;
 use crate::options::CompactionKind;

@@ -27,7 +27,7 @@
 
 use crate::compaction::plan::Work;
 use crate::compaction::plan::{Input, Output, Plan, Reason};
-use crate::compaction::policy::chosen::{Chosen, Placed, placed};
+use crate::compaction::policy::closure::{Placed, TableClosure, placed};
 use crate::compaction::policy::leveled;
 use crate::compaction::policy::sequentiality::{Per1024, Spread, sequentiality};
 use crate::compaction::routes::{Route, Routes, Segment};
@@ -90,7 +90,7 @@ impl Policy for Smrdb {
 }
 
 /// The tables of `level` that overlap any of `chosen`.
-fn overlapping(level: &Level, chosen: &Chosen) -> Vec<Placed> {
+fn overlapping(level: &Level, chosen: &TableClosure) -> Vec<Placed> {
     let ranges: Vec<_> = chosen.metas().map(TableMeta::range).collect();
     placed(level).filter(|(_, t)| ranges.iter().any(|r| r.overlaps_table(&t.meta))).collect()
 }
@@ -106,20 +106,20 @@ fn plan_down(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
         let from_0 = choose_level_0(situation, start)?;
         let candidates = overlapping(level_1, &from_0);
         if from_0.tables.len() == 1 && candidates.is_empty() && !from_0.is_on_flash(situation) {
-            return build(situation, &from_0, &Chosen::default(), Work::Move, reason);
+            return build(situation, &from_0, &TableClosure::default(), Work::Move, reason);
         }
-        let merge = |from_1: &Chosen| build(situation, &from_0, from_1, Work::Merge, reason);
+        let merge = |from_1: &TableClosure| build(situation, &from_0, from_1, Work::Merge, reason);
         let victims = by_sequentiality(situation, candidates, &from_0);
         // Outputs may always go over what is there: it only costs reads.
-        first_that(level_1, victims, merge).or_else(|| merge(&Chosen::default()))
+        first_that(level_1, victims, merge).or_else(|| merge(&TableClosure::default()))
     })
 }
 
 /// `start` and newer tables that overlap it, up to as many runs as make level 0 go down, each with
 /// what must go along; `None` if a running compaction is in the way.
-fn choose_level_0(situation: &Situation<'_>, start: Placed) -> Option<Chosen> {
+fn choose_level_0(situation: &Situation<'_>, start: Placed) -> Option<TableClosure> {
     let level_0 = &situation.version.levels[0];
-    let mut chosen = Chosen::default();
+    let mut chosen = TableClosure::default();
     let range = start.1.meta.range();
     let start_run = start.0;
     chosen.close_over_older(level_0, start);
@@ -143,7 +143,7 @@ fn choose_level_0(situation: &Situation<'_>, start: Placed) -> Option<Chosen> {
 fn by_sequentiality(
     situation: &Situation<'_>,
     candidates: Vec<Placed>,
-    others: &Chosen,
+    others: &TableClosure,
 ) -> Vec<(Per1024, Placed)> {
     let level_1 = &situation.version.levels[1];
     let mut histograms: BTreeMap<TableId, Arc<Histogram>> = BTreeMap::new();
@@ -179,11 +179,11 @@ fn by_sequentiality(
 fn first_that(
     level_1: &Level,
     victims: Vec<(Per1024, Placed)>,
-    mut plan: impl FnMut(&Chosen) -> Option<Plan>,
+    mut plan: impl FnMut(&TableClosure) -> Option<Plan>,
 ) -> Option<Plan> {
     victims.chunk_by(|a, b| a.0 == b.0).find_map(|equals| {
         let closed = equals.iter().map(|(_, victim)| {
-            let mut chosen = Chosen::default();
+            let mut chosen = TableClosure::default();
             chosen.close_over_newer(level_1, victim.clone());
             chosen
         });
@@ -211,11 +211,11 @@ fn plan_overlaps(situation: &Situation<'_>) -> Option<Plan> {
     starts.into_iter().take(START_COUNT_MAX).find_map(|(_, (_, start))| {
         let range = start.meta.range();
         let beside = placed(level_1).filter(|(_, other)| range.overlaps_table(&other.meta));
-        let victims = by_sequentiality(situation, beside.collect(), &Chosen::default());
+        let victims = by_sequentiality(situation, beside.collect(), &TableClosure::default());
         first_that(level_1, victims, |chosen| {
             // One alone would come out as it went in.
             let is_worth_it = chosen.tables.len() > 1;
-            let merge = || build(situation, &Chosen::default(), chosen, Work::Merge, reason);
+            let merge = || build(situation, &TableClosure::default(), chosen, Work::Merge, reason);
             is_worth_it.then(merge).flatten()
         })
     })
@@ -274,7 +274,7 @@ fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
     }
     placed(level_1).filter(|(_, table)| is_worth_it(&table.meta)).find_map(|(run, table)| {
         let range = table.meta.range();
-        let mut chosen = Chosen::default();
+        let mut chosen = TableClosure::default();
         for (older, tables) in level_1.runs.iter().enumerate().skip(run + 1) {
             for table in tables.overlapping(&range) {
                 chosen.close_over_newer(level_1, (older, Arc::clone(table)));
@@ -283,7 +283,7 @@ fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
         let is_small = chosen.tables.len() <= INPUT_TABLE_COUNT_MAX;
         let hides_some = !chosen.tables.is_empty() && (is_small || situation.is_space_short);
         let reason = Reason::Deletes { level: 1 };
-        let none = Chosen::default();
+        let none = TableClosure::default();
         hides_some.then(|| build(situation, &none, &chosen, Work::Merge, reason)).flatten()
     })
 }
@@ -292,8 +292,8 @@ fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
 /// room for it.
 fn build(
     situation: &Situation<'_>,
-    from_0: &Chosen,
-    from_1: &Chosen,
+    from_0: &TableClosure,
+    from_1: &TableClosure,
     work: Work,
     reason: Reason,
 ) -> Option<Plan> {
@@ -303,8 +303,8 @@ fn build(
 /// The same whatever the drive has room for.
 fn unless_busy(
     situation: &Situation<'_>,
-    from_0: &Chosen,
-    from_1: &Chosen,
+    from_0: &TableClosure,
+    from_1: &TableClosure,
     work: Work,
     reason: Reason,
 ) -> Option<Plan> {
@@ -320,8 +320,8 @@ fn unless_busy(
 
 fn make(
     situation: &Situation<'_>,
-    from_0: &Chosen,
-    from_1: &Chosen,
+    from_0: &TableClosure,
+    from_1: &TableClosure,
     work: Work,
     reason: Reason,
     range: KeyRange,
@@ -396,7 +396,7 @@ fn routes_over(staying: &[Arc<TableSlot>]) -> Routes {
 /// Manual, level 0: the oldest run goes over level 1 as it is; nothing is written, unless it lies on flash.
 fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
     let level_0 = &situation.version.levels[0];
-    let mut wanted = Chosen::default();
+    let mut wanted = TableClosure::default();
     for (run, table) in placed(level_0) {
         if level_0.runs[run].id <= range.run_max && range.overlaps(&table) {
             wanted.close_over_older(level_0, (run, table));
@@ -409,7 +409,7 @@ fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
     wanted.ids = wanted.metas().map(|meta| meta.id).collect();
     let work = if wanted.is_on_flash(situation) { Work::Merge } else { Work::Move };
     // Where it does not fit, trying tells the caller what is missing.
-    let plan = unless_busy(situation, &wanted, &Chosen::default(), work, Reason::Manual);
+    let plan = unless_busy(situation, &wanted, &TableClosure::default(), work, Reason::Manual);
     plan.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
 }
 
@@ -430,7 +430,7 @@ fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u
             return ManualPlan::Wait;
         }
         // Where it does not fit, trying tells the caller what is missing.
-        let none = Chosen::default();
+        let none = TableClosure::default();
         let plan = make(situation, &none, &heap, Work::Merge, Reason::Manual, hull);
         return ManualPlan::Run(Box::new(plan));
     }
@@ -438,10 +438,10 @@ fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u
 }
 
 /// The tables of `level` by what hangs together by overlaps, in key order.
-fn heaps(level: &Level) -> Vec<Chosen> {
+fn heaps(level: &Level) -> Vec<TableClosure> {
     let mut tables: Vec<_> = placed(level).collect();
     tables.sort_by(|(_, a), (_, b)| by_key(&a.meta, &b.meta));
-    let mut heaps: Vec<(KeyRange, Chosen)> = Vec::new();
+    let mut heaps: Vec<(KeyRange, TableClosure)> = Vec::new();
     for (run, table) in tables {
         match heaps.last_mut() {
             Some((range, heap)) if range.overlaps_table(&table.meta) => {
@@ -451,7 +451,7 @@ fn heaps(level: &Level) -> Vec<Chosen> {
             }
             _ => {
                 let (range, ids) = (table.meta.range(), BTreeSet::from([table.meta.id]));
-                heaps.push((range, Chosen { tables: vec![(run, table)], ids }));
+                heaps.push((range, TableClosure { tables: vec![(run, table)], ids }));
             }
         }
     }
@@ -468,7 +468,7 @@ fn unite_runs(situation: &Situation<'_>) -> ManualPlan {
         return ManualPlan::LevelDone;
     }
     let ids = tables.iter().map(|(_, table)| table.meta.id).collect();
-    let (none, chosen) = (Chosen::default(), Chosen { tables, ids });
+    let (none, chosen) = (TableClosure::default(), TableClosure { tables, ids });
     let Some(mut plan) = build(situation, &none, &chosen, Work::Move, Reason::Manual) else {
         return ManualPlan::LevelDone;
     };

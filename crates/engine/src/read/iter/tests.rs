@@ -252,13 +252,13 @@ fn only_the_newest_value_of_a_key_is_missed() {
         let losses = Arc::<Losses>::default();
         assert_eq!(values(overwritten, None).unwrap(), [3, 4, 1]);
         assert_eq!(values(overwritten, Some(Arc::clone(&losses))).unwrap(), [3, 4, 1]);
-        assert!(losses.told().is_empty(), "{:?}", losses.told());
+        assert!(losses.sentences().is_empty(), "{:?}", losses.sentences());
     }
     for (newest, others) in [(1, [3_u8, 4]), (3, [4, 1]), (4, [3, 1])] {
         let losses = Arc::<Losses>::default();
         assert!(values(newest, None).unwrap_err().is_damage());
         assert_eq!(values(newest, Some(Arc::clone(&losses))).unwrap(), others);
-        assert_eq!(losses.told().len(), 1, "{:?}", losses.told());
+        assert_eq!(losses.sentences().len(), 1, "{:?}", losses.sentences());
     }
 }
 

@@ -197,7 +197,7 @@ fn a_cursor_passes_over_what_is_damaged() {
         assert!(
             got.iter().all(|entry| all.contains(entry)) && got.is_sorted_by_key(|(key, _, _)| key)
         );
-        let told = losses.told();
+        let told = losses.sentences();
         assert!(!told.is_empty(), "byte {byte}");
         let has_lost = told.iter().any(|loss| !loss.contains("lost: no key"));
         assert_eq!(!lost.is_empty(), has_lost, "byte {byte}: {told:?}");

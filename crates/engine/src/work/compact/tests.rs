@@ -87,7 +87,7 @@ fn plan_of_run(keyspace: &KeyspaceState, at: usize) -> Plan {
 fn carry_out(db: &Db, keyspace: &Arc<KeyspaceState>, plan: Plan) {
     let store = db.store();
     store.plans.lock().keyspaces.entry(keyspace.id).or_default().start(&plan);
-    run_here(store, keyspace, plan, &mut Way::new(&mut watch::unwatched)).unwrap();
+    run_here(store, keyspace, plan, &mut ManualProgress::new(&mut watch::unwatched)).unwrap();
 }
 
 fn assert_newest(db: &Db) {
@@ -196,7 +196,7 @@ fn what_lies_on_flash_gives_no_zone_back() {
 }
 
 /// Where a move found no room in the catalog, and a table far away was set aside, writes were refused for good
-/// as if that table were in the way.
+/// as if that table were in the progress.
 #[test]
 fn what_lacks_room_is_not_hindered_by_damage() {
     let stage = stage();

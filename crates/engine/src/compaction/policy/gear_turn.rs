@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// The tables that a turn takes: of the level it begins in, and downward.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct GearTurn {
     pub(crate) level: u8,
     /// In key order; the first are those of `level`. Nothing goes below the last one's level.
     pub(crate) taken: Vec<Vec<Arc<TableSlot>>>,
@@ -41,7 +41,7 @@ enum State {
     Stays,
 }
 
-impl Turn {
+impl GearTurn {
     /// What it takes, of all levels.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
         self.taken.iter().flatten()

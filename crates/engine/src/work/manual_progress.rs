@@ -13,14 +13,14 @@ use crate::version::{LEVEL_COUNT, Version};
 use crate::watch::{Progress, Watch, ask};
 
 /// How far a manual compaction is, and who wants to know.
-pub(crate) struct Way<'a, 'w> {
+pub(crate) struct ManualProgress<'a, 'w> {
     watch: &'a mut Watch<'w>,
     progress: Progress,
 }
 
-impl<'a, 'w> Way<'a, 'w> {
-    pub(crate) fn new(watch: &'a mut Watch<'w>) -> Way<'a, 'w> {
-        Way { watch, progress: Progress::default() }
+impl<'a, 'w> ManualProgress<'a, 'w> {
+    pub(crate) fn new(watch: &'a mut Watch<'w>) -> ManualProgress<'a, 'w> {
+        ManualProgress { watch, progress: Progress::default() }
     }
 
     /// `level` and those below it are left to do.

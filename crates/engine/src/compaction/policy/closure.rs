@@ -10,12 +10,12 @@ pub(super) type Placed = (usize, Arc<TableSlot>);
 
 /// Tables chosen from one level, closed under what must go along.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct TableClosure {
     pub(super) tables: Vec<Placed>,
     pub(super) ids: BTreeSet<TableId>,
 }
 
-impl Chosen {
+impl TableClosure {
     /// Adds `table`, all tables of `level` that overlap it in the runs that `beyond` gives for a run,
     /// and so on.
     fn close(
