@@ -20,11 +20,11 @@ mod iter;
 mod key;
 mod losses;
 mod memtable;
+mod merge;
 mod range_del;
 mod read {
     mod entries;
     mod iter;
-    pub(crate) mod merge;
 
     pub(crate) use entries::{Entries, prefix_end};
     pub(crate) use iter::{Iter, IterBounds, IterSources};
@@ -38,7 +38,7 @@ use imbrex_files::{FilesError, LogWriter};
 use iter::InternalIter;
 use key::{InternalKey, Kind, Seq, Trailer};
 use memtable::Memtable;
-use read::merge::MergingIter;
+use merge::MergingIter;
 use read::{Iter, IterBounds, IterSources};
 use std::hint::black_box;
 use std::sync::Arc;

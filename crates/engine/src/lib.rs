@@ -60,7 +60,7 @@
 //! From the bottom up, each folder importing only those before it:
 //!
 //! ```text
-//!   key, batch, range_del, options     ground: vocabulary that all others share
+//!   key, batch, merge, options ...     ground: vocabulary that all others share
 //!   wal  memtable  table               logs, the newest writes in memory, sorted files
 //!   version                            which tables form which level; the records in the catalog
 //!   compaction                         policies plan (pure), merges write tables
@@ -91,6 +91,7 @@ mod iter;
 mod key;
 mod losses;
 mod memtable;
+mod merge;
 mod metrics;
 mod open;
 mod options;

@@ -1,7 +1,7 @@
 use super::tree::NODE_LEN;
 use super::*;
 use crate::iter::InternalIter;
-use crate::read::merge::tests::{ListIter, compare_walks, sticky_key};
+use crate::merge::tests::{ListIter, compare_walks, sticky_key};
 use imbrex_clockwork::Prng;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -3,8 +3,8 @@
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::Seq;
+use crate::merge::MergingIter;
 use crate::open::recover::{decode_records, is_on_missing_flash};
-use crate::read::merge::MergingIter;
 use crate::read::run::RunView;
 use crate::store::Store;
 use crate::table::{LevelIter, Table, TableReadOptions};

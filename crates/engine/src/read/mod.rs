@@ -9,7 +9,6 @@
 mod entries;
 pub(crate) mod get;
 mod iter;
-pub(crate) mod merge;
 pub(crate) mod range;
 pub(crate) mod run;
 

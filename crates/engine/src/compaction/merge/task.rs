@@ -24,8 +24,8 @@ use crate::compaction::routes::{Route, Router};
 use crate::iter::InternalIter;
 use crate::key::{Kind, Seq, Trailer};
 use crate::memtable::MemtableIter;
+use crate::merge::MergingIter;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
-use crate::read::merge::MergingIter;
 
 /// A cursor that knows which of the inputs its current entry is from.
 pub(crate) trait SourcedIter: InternalIter {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::memtable::Memtable;
+use crate::merge::tests::{ListIter, sticky_key};
 use crate::range_del::RangeTombstone;
-use crate::read::merge::tests::{ListIter, sticky_key};
 use crate::read::{Entries, prefix_end};
 use imbrex_clockwork::Prng;
 use std::collections::BTreeMap;
