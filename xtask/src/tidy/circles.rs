@@ -24,7 +24,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("imbrex-filesystem", 8),
     ("imbrex-fuzz-corpus", 8),
     ("imbrex-torture", 20),
-    ("imbrex-translate", 4),
     ("xtask", 10),
 ];
 
