@@ -17,7 +17,7 @@
 //!       that is older is an input too, and goes as deep or deeper (V2).
 //!   P5  A table that could not be read, again and again, is set aside: no plan has it as an input, so by
 //!       P1 and P3 what lies over it stays where it is, and all else is compacted as ever. Writes are
-//!       refused only once they would wait for what it holds up, or where so many tables are set aside
+//!       refused only once they would stall for what it blocks, or where so many tables are set aside
 //!       that the drive is failing.
 //!
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on

@@ -1,14 +1,15 @@
 //! The inside of an open store: what the handles, the write path and the background jobs share.
 //!
 //! ```text
-//!   Db, Keyspace           handles of the user, cheap to clone
+//!   Db, Keyspace            handles of the user, cheap to clone                          (`db`)
 //!        |
-//!      Store --- Writer        one at a time: sequence numbers, the log          (`write`)
-//!        |  \--- KeyspaceState  memtables and version, swapped whole             (`keyspace`)
-//!        |  \--- StoreState     what is durable; changed by one commit at a time (here)
-//!        |  \--- Plans          which compactions run                            (`compaction`)
+//!      Store --- Writer         one at a time: sequence numbers, the log                (`writer`)
+//!        |  \--- KeyspaceState  memtables and version, swapped whole                    (`keyspace`)
+//!        |  \--- VersionSet     what is durable; changed by one commit at a time        (`durable`, `commit`)
+//!        |  \--- Plans          which compactions run                                   (`compaction::busy`)
+//!        |  \--- Admission      who may write, by the space that is left                (`space`, `admission`)
 //!        |
-//!   FlushJob, CompactionJob    steps on the scheduler
+//!   writes, flushes, compactions   functions over the store, and jobs on the scheduler  (`work`)
 //! ```
 //!
 //! Invariants
@@ -19,8 +20,8 @@
 //!   S3  Once something failed of which nobody knows how far it got, nothing is written any more. Where puts
 //!       and deletes are refused because tables cannot be read nothing is in doubt: what was acknowledged
 //!       becomes durable, and all that helps out of it is done.
-//!   S4  What holds writes up is looked at and said under one lock: who looked before a flush or a
-//!       compaction ended never has the last word, or writers would wait for what is over.
+//!   S4  The gate is recomputed and stored under one lock, so a stale reading cannot overwrite a newer one: a writer
+//!       never stalls for what is over.
 //!   S5  When a close has returned the store does not change any more, whoever is still at it.
 
 pub(crate) mod admission;

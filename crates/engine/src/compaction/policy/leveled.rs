@@ -163,7 +163,7 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
     scores
 }
 
-/// Level 0 goes down when it has enough runs, or as many as hold writes up if that is fewer: writes
+/// Level 0 goes down when it has enough runs, or as many as stall writers if that is fewer: writes
 /// would else wait for what never comes.
 fn runs_score(situation: &Situation<'_>) -> u64 {
     let options = situation.options;
@@ -180,7 +180,7 @@ pub(crate) fn target_len_bytes(options: &KeyspaceOptions, level: u8) -> u64 {
 }
 
 /// Level 0 into level 1: what overlaps nothing moves; if nothing does, all is merged, or what a table
-/// that was set aside does not hold up.
+/// that was set aside does not block.
 pub(super) fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
     let reason = Reason::Runs { run_count: situation.version.levels[0].runs.len() };
     let plan = if is_single(situation) {

@@ -198,7 +198,7 @@ fn what_lies_on_flash_gives_no_zone_back() {
 /// Where a move found no room in the catalog, and a table far away was set aside, writes were refused for good
 /// as if that table were in the progress.
 #[test]
-fn what_lacks_room_is_not_hindered_by_damage() {
+fn damage_does_not_refuse_writes_that_only_lack_room() {
     let stage = stage();
     let keyspace = KeyspaceOptions {
         l0_compact_run_count: 1,
