@@ -1,9 +1,9 @@
 //! `bench arrivals`: all layouts under all arrival models at several loads, by the crate `imbrex-bench`.
 
-use crate::Session;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::target::Target;
 use imbrex_bench::arrival_bench::{
     ArrivalBenchOptions, ArrivalBenchProgress, ArrivalBenchReport, ArrivalBenchWatch, ArrivalRun,

@@ -1,11 +1,11 @@
 //! `arrivals`: generates the arrival times of an open-loop run, and analyses a series of them, by the crate
 //! `imbrex-workload`.
 
-use crate::Session;
 use crate::error::{CliError, Context};
 use crate::interrupt::Stdin;
 use crate::output::{Report, Table};
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use imbrex_workload::arrivals::{
     ArrivalAnalyser, ArrivalAnalysis, ArrivalEnd, ArrivalError, ArrivalModel, ArrivalReader,
     SeriesFigures,

@@ -6,12 +6,12 @@
 //! | files of another database | their extents, and the logs that opening reads |
 //! | a block device | every block that a client wrote can be read |
 
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::store::{DriveArgs, holds_block_device};
 use imbrex_clockwork::{Runtime, unix_time_s};
 use imbrex_disk::{Blocks, Disk};

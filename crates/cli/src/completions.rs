@@ -1,8 +1,7 @@
 //! Shell completions and the manual page, generated from the definitions of the command line.
 
 use crate::error::{CliError, Context, EXIT_CODES};
-use crate::{Args, Session};
-use clap::CommandFactory;
+use crate::session::Session;
 use clap_complete::Shell;
 
 /// Arguments of `imbrex completions`.
@@ -14,16 +13,20 @@ pub(crate) struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+    pub(crate) fn run(
+        self,
+        session: &mut Session,
+        mut command: clap::Command,
+    ) -> Result<(), CliError> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Args::command(), "imbrex", &mut script);
+        clap_complete::generate(self.shell, &mut command, "imbrex", &mut script);
         session.out.bytes(&script)
     }
 }
 
 /// `imbrex man`: one page with all commands.
-pub(crate) fn manual(session: &mut Session) -> Result<(), CliError> {
-    let command = Args::command().after_help("");
+pub(crate) fn manual(session: &mut Session, command: clap::Command) -> Result<(), CliError> {
+    let command = command.after_help("");
     let mut page = Vec::new();
     let render = |page: &mut Vec<u8>| -> std::io::Result<()> {
         let man = clap_mangen::Man::new(command.clone());

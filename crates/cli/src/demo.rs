@@ -5,11 +5,11 @@
 
 mod records;
 
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::drive;
 use crate::error::{CliError, Context, Exit};
 use crate::key;
+use crate::session::Session;
 use crate::target::Target;
 use crate::zones::{svg, text};
 use imbrex::stack::{FoundDrive, Layout, Recipe, Stack, mount};

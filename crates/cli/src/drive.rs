@@ -4,11 +4,11 @@ mod content;
 mod formatting;
 
 use self::content::Content;
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, Table, note};
+use crate::session::Session;
 use crate::store::{DriveArgs, holds_block_device, other_content};
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};

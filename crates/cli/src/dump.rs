@@ -1,10 +1,10 @@
 //! `dump`: the content of a file or a structure on the drive, as text.
 
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, Table};
+use crate::session::Session;
 use crate::store::DriveArgs;
 use imbrex::stack::FoundDrive;
 use imbrex_clockwork::Runtime;

@@ -1,8 +1,8 @@
 //! `layouts`: the list of layouts, one line each.
 
-use crate::Session;
 use crate::error::CliError;
 use crate::output::Table;
+use crate::session::Session;
 use imbrex::Layout;
 use serde_json::json;
 

@@ -6,13 +6,13 @@
 mod record;
 mod source;
 
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context};
 use crate::interrupt::Interrupt;
 use crate::key;
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
 use imbrex_engine::{

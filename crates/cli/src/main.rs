@@ -41,6 +41,7 @@ mod replay;
 mod repro;
 mod run;
 mod serve;
+mod session;
 mod stats;
 mod store;
 mod target;
@@ -48,10 +49,11 @@ mod write;
 mod ycsb;
 mod zones;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use error::{CliError, EXIT_CODES, Exit};
 use interrupt::Interrupt;
 use output::{Format, Output, note};
+use session::Session;
 use std::process::ExitCode;
 
 /// An ordered, durable key-value store for shingled and interlaced hard disks
@@ -131,12 +133,6 @@ enum Command {
     Man,
 }
 
-/// Output and interruption, which every command needs.
-struct Session {
-    out: Output,
-    interrupt: Interrupt,
-}
-
 fn main() -> ExitCode {
     let args = Args::parse();
     match run(args) {
@@ -184,8 +180,8 @@ fn run(args: Args) -> Result<(), CliError> {
         #[cfg(feature = "ublk")]
         Command::UblkStop(args) => args.run(),
         Command::Demo(args) => args.run(session_ref),
-        Command::Completions(args) => args.run(session_ref),
-        Command::Man => completions::manual(session_ref),
+        Command::Completions(args) => args.run(session_ref, Args::command()),
+        Command::Man => completions::manual(session_ref, Args::command()),
     };
     // The output before a failure is still useful.
     let flushed = session.out.flush();

@@ -1,9 +1,9 @@
 //! `bench`: measures the store with the benchmarks of db_bench, by the crate `imbrex-bench`.
 
-use crate::Session;
 use crate::arrival_bench::ArrivalBenchArgs;
 use crate::error::{CliError, Context};
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::store::cannot_measure;
 use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
 use std::ops::ControlFlow;

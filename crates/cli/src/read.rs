@@ -1,10 +1,10 @@
 //! `get` and `scan`: entries of a store, as bytes, JSON or hexadecimal.
 
-use crate::Session;
 use crate::error::{CliError, Context, Exit};
 use crate::key::{self, KeyNotation, entry_json, to_hex};
 use crate::output::{EntryFormat, Output, note};
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs, Store, salvage_hint};
 use imbrex_engine::{Iter, ReadOptions, prefix_end};
 use std::ffi::OsString;

@@ -1,10 +1,10 @@
 //! `replay`: replays a block trace on the block driver in virtual time, by the crate `imbrex-bench`.
 
-use crate::Session;
 use crate::byte_size::ByteSize;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use clap::ValueEnum;
 use imbrex_bench::BenchError;
 use imbrex_bench::latency::LatencySummary;

@@ -1,9 +1,9 @@
 //! `repro`: reproduces published figures, by the crate `imbrex-repro`.
 
-use crate::Session;
 use crate::error::{CliError, Context};
 use crate::output::{Format, Table, note};
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::target::Target;
 use imbrex_bench::BenchError;
 use imbrex_repro::{

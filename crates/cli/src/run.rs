@@ -10,10 +10,10 @@
 mod child;
 mod program;
 
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
+use crate::session::Session;
 use crate::store::DriveArgs;
 use crate::target::Target;
 use child::Signals;

@@ -8,13 +8,13 @@ mod kernel;
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
 
-use crate::Session;
 use crate::blank::written;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device::note_findings;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
+use crate::session::Session;
 use crate::store::{DriveArgs, PowerCut, holds_block_device};
 use imbrex::stack::{FoundDrive, LayoutError};
 use imbrex_bench::ByteCount;

@@ -1,10 +1,10 @@
 //! `stats`: the content of the store and the drive, and their counters since the store was opened.
 
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
+use crate::session::Session;
 use crate::store::{DriveArgs, Store};
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;

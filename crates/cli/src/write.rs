@@ -1,12 +1,12 @@
 //! `put`, `delete` and `compact`.
 
-use crate::Session;
 use crate::byte_size::{ByteSize, grouped};
 use crate::error::{CliError, Context};
 use crate::interrupt::Stdin;
 use crate::key::{self, KeyNotation};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs};
 use imbrex_engine::{EngineError, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
 use std::ffi::{OsStr, OsString};

@@ -1,10 +1,10 @@
 //! `ycsb load` and `ycsb run`: YCSB's core workload on a store or a server, by the crate `imbrex-bench`.
 
-use crate::Session;
 use crate::arrivals;
 use crate::error::{CliError, Context, Exit};
 use crate::output::note;
 use crate::progress::{Progress, Unit};
+use crate::session::Session;
 use crate::store::cannot_measure;
 use crate::target::Target;
 use clap::Subcommand;

@@ -1,39 +1,17 @@
 //! Assembles a [`SimDisk`] from its parts.
 
 use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage, SyncedBacking};
+use crate::build_error::BuildError;
 use crate::cache::Sectors;
 use crate::disk::Parts;
 use crate::rule::RuleState;
-use crate::{ImageError, Profile, ProfileError, SimDisk};
+use crate::{ImageError, Profile, SimDisk};
 use imbrex_clockwork::{Clock, Prng, StillClock};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
-
-/// Why a simulated disk cannot be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The geometry has more zones than the simulator supports.
-    #[error("the drive has {got} zones; at most {bound} are simulated, so make them longer")]
-    TooManyZones {
-        /// The number of zones.
-        got: u32,
-        /// The largest supported number.
-        bound: u32,
-    },
-    /// The zones could not be read back from the backing.
-    #[error("reading the zone states")]
-    Zones(#[source] imbrex_disk::DiskError),
-    /// The marks of the blocks of overlapping tracks could not be read back from the backing.
-    #[error("reading which blocks are destroyed")]
-    Tracks(#[source] imbrex_disk::DiskError),
-    /// The image's drive profile is invalid.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-}
 
 /// Collects the parts of a [`SimDisk`]; see [`SimDisk::builder`].
 #[derive(Clone, Debug)]

@@ -16,13 +16,15 @@
 
 mod ordered;
 
+use crate::backing::ImageInfo;
 use crate::backing::{Backing, Durable, OverlappingBacking};
+use crate::build_error::BuildError;
+use crate::cache::PowerCycle;
 use crate::cache::{Sectors, WriteCache};
 use crate::event_log::{Event, EventHash, EventLog};
 use crate::fault::{FaultPlan, FaultState};
 use crate::mechanics::Mechanics;
 use crate::rule::{Mark, RuleState};
-use crate::{BuildError, ImageInfo, PowerCycle};
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Persist,

@@ -1,6 +1,6 @@
 //! Why a drive image cannot be created or opened: what is wrong, where, and what to do.
 
-use crate::BuildError;
+use crate::build_error::BuildError;
 use imbrex_disk::ZoneId;
 use std::path::PathBuf;
 

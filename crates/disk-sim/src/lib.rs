@@ -33,6 +33,7 @@
 //! Sources: ZBC (INCITS 536); see docs/papers.md for the drives.
 
 mod backing;
+mod build_error;
 mod builder;
 mod cache;
 mod disk;
@@ -46,7 +47,8 @@ mod rule;
 mod wear;
 
 pub use backing::{ImageInfo, is_image};
-pub use builder::{BuildError, OpenOptions, SimDiskBuilder};
+pub use build_error::BuildError;
+pub use builder::{OpenOptions, SimDiskBuilder};
 pub use cache::PowerCycle;
 pub use disk::{SimDisk, ZoneFailure};
 pub use fault::{FailAt, FaultPlan, Misdirect};

@@ -1,6 +1,6 @@
 //! The block driver: superblocks, journal, checkpoint and summaries on a zoned drive.
 
-use crate::Target;
+use crate::target::Target;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
 use imbrex_translate::{BlockDriver, DriverOptions};

@@ -1,6 +1,6 @@
 //! The catalog: the two regions at the start of a drive.
 
-use crate::Target;
+use crate::target::Target;
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;

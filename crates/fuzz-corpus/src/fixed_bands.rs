@@ -1,6 +1,6 @@
 //! Fixed bands: superblocks, journal and staging slots at the start of a shingled drive.
 
-use crate::Target;
+use crate::target::Target;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
 use imbrex_translate::{BandOptions, FixedBands};

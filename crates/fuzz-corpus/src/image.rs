@@ -1,6 +1,6 @@
 //! The head of a drive image: header, profile text, zone table or track map.
 
-use crate::Target;
+use crate::target::Target;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, NeighbourSpec, Persist, Rule,

@@ -1,6 +1,6 @@
 //! The record log: from any bytes on the disk, the decoder returns a prefix of records and an end.
 
-use crate::Target;
+use crate::target::Target;
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, Encoder, LogBounds};
 use std::convert::Infallible;
 

@@ -1,6 +1,6 @@
 //! The store's files: tables, logs of batches, version records, read as `imbrex dump` reads them.
 
-use crate::Target;
+use crate::target::Target;
 use imbrex_clockwork::{Order, Runtime};
 use imbrex_disk::{BlockRange, Blocks, Disk};
 use imbrex_disk_sim::SimDisk;

@@ -1,6 +1,6 @@
 //! A YCSB record as a value of a store.
 
-use crate::Target;
+use crate::target::Target;
 use bytes::Bytes;
 use imbrex_workload::ycsb::record::{Record, Wanted};
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 
 use super::content::{self, Content};
 use super::describe;
-use crate::Session;
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
+use crate::session::Session;
 use crate::store::open_drive;
 use imbrex::stack::{Drives, FoundDrive};
 use imbrex_clockwork::entropy_u64;

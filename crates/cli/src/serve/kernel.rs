@@ -1,8 +1,8 @@
 //! `serve --ublk`: serves a drive to this machine's kernel, if this binary was built with ublk.
 
 use super::ServeArgs;
-use crate::Session;
 use crate::error::{CliError, Exit};
+use crate::session::Session;
 #[cfg(feature = "ublk")]
 use std::process::Command;
 

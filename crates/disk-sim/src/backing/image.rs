@@ -20,6 +20,7 @@ use super::image_format::{
     self as format, HEADER_LEN_BYTES, Header, HeaderFault, NAME_LEN_BYTES_MAX,
     PROFILE_LEN_BYTES_MAX, PROFILE_OFFSET, ZONE_RECORD_LEN_BYTES, ZONE_TABLE_OFFSET,
 };
+use super::image_info::ImageInfo;
 use super::{Backing, Durable};
 use crate::ImageError;
 use crate::rule::{Mark, check_zone_count};
@@ -31,23 +32,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, IoSlice};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
-
-/// The description of a drive image from its header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ImageInfo {
-    /// The path of the file.
-    pub path: PathBuf,
-    /// Chosen at creation, never changes.
-    pub image_id: u64,
-    /// The label its owner gave it.
-    pub label: String,
-    /// The name of its mechanics' profile. Empty if it has none.
-    pub profile_name: String,
-    /// The profile as TOML. Empty if it has none.
-    pub profile_text: String,
-}
+use std::path::Path;
 
 /// A platter in a file.
 #[derive(Debug)]

@@ -13,12 +13,14 @@
 
 mod image;
 pub(crate) mod image_format;
+mod image_info;
 mod memory;
 mod overlapping;
 mod synced;
 
+pub use image::is_image;
 pub(crate) use image::{ImageBacking, NewImage};
-pub use image::{ImageInfo, is_image};
+pub use image_info::ImageInfo;
 pub(crate) use memory::MemoryBacking;
 pub(crate) use overlapping::OverlappingBacking;
 pub(crate) use synced::SyncedBacking;

@@ -15,8 +15,8 @@
 //!   P2  Blocks are marked valid only after they are stored: a marked block can be read.
 //!   P3  A block without a mark reads as zeros, whatever the backing holds there.
 
+use super::image_info::ImageInfo;
 use super::{Backing, Durable};
-use crate::ImageInfo;
 use crate::rule::{Mark, TrackTable, Tracks};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
 use std::sync::Arc;

@@ -18,8 +18,8 @@
 //!
 //! Source: `errseq_t` and `file_check_and_advance_wb_err` of Linux. Not here: the system calls (`image`).
 
+use super::image_info::ImageInfo;
 use super::{Backing, Durable};
-use crate::ImageInfo;
 use crate::rule::Mark;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneRecord};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,7 +12,7 @@ mod tracks;
 
 pub(crate) use tracks::{Mark, TrackTable, Tracks};
 
-use crate::BuildError;
+use crate::build_error::BuildError;
 use imbrex_disk::{BlockRange, DiskError, Geometry, Readable, Rule, ZoneId, ZoneTable};
 use std::sync::Arc;
 
