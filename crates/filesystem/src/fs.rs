@@ -2,6 +2,7 @@
 
 use crate::error::FsError;
 use crate::handle::{Reader, Writer};
+use crate::inner::{FsOptions, Inner};
 use crate::journal::{Journal, Live};
 use crate::mount::mount;
 use crate::node::{Node, check_damage};
@@ -11,25 +12,10 @@ use imbrex_files::{CatalogUse, CommitKind, FileKind, Files, Hints};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How to open a file system.
-#[derive(Clone, Copy, Debug)]
-pub struct FsOptions {
-    /// The clock for modification times, in seconds since 1970.
-    pub unix_time_s: fn() -> u64,
-}
-
 /// A file system on one drive; cheap to clone, safe to share between threads.
 #[derive(Clone, Debug)]
 pub struct FileSystem {
     inner: Arc<Inner>,
-}
-
-/// The state that all handles share.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) files: Arc<dyn Files>,
-    pub(crate) journal: Journal,
-    pub(crate) options: FsOptions,
 }
 
 /// What a path leads to.

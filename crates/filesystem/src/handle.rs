@@ -1,7 +1,7 @@
 //! Open files: a [`Writer`] that appends, and a [`Reader`] that reads at any offset.
 
 use crate::error::FsError;
-use crate::fs::Inner;
+use crate::inner::Inner;
 use crate::node::{Body, Node, NodeState, Tail, check_damage, read_stored};
 use crate::pieces::Pieces;
 use crate::read_ahead::ReadState;

@@ -64,9 +64,11 @@
 #![doc = include_str!("../docs/formats/filesystem.md")]
 
 mod error;
+mod fill;
 mod format;
 mod fs;
 mod handle;
+mod inner;
 mod journal;
 mod log_cursor;
 mod mount;
@@ -79,8 +81,9 @@ mod tree;
 mod write_out;
 
 pub use error::FsError;
-pub use fs::{DirEntry, FileSystem, FsOptions, Metadata};
+pub use fs::{DirEntry, FileSystem, Metadata};
 pub use handle::{Reader, Writer};
+pub use inner::FsOptions;
 pub use mount::holds_file_system;
 
 #[cfg(doc)]

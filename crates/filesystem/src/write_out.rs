@@ -1,7 +1,7 @@
 //! Writing out: what a file's tail becomes, and how it is made durable.
 
 use crate::error::FsError;
-use crate::fs::Inner;
+use crate::inner::Inner;
 use crate::node::{Body, Node, NodeState, OpenLog, Tail};
 use crate::tree::{Change, StoreId};
 use crate::{INLINE_LEN_BYTES_MAX, REWRITE_LEN_BYTES_MAX, SEGMENT_LEN_BYTES_MAX};
