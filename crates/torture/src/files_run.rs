@@ -13,48 +13,15 @@ mod model;
 mod operations;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_clockwork::Prng;
-use imbrex_files::{FileInfo, FileLayer, FileReader, Files, FilesError};
+use imbrex_files::{FileInfo, FileLayer, FileReader, Files};
 use model::{Content, Inode, Model};
 use operations::Life;
 use std::sync::Arc;
-
-/// Why a comparison ended early.
-#[derive(Debug)]
-enum Trouble {
-    /// A read failed.
-    Store { doing: String, error: FilesError },
-    /// The file layer answered wrongly, which no weather excuses.
-    Wrong(String),
-}
-
-impl Trouble {
-    /// For a read within an open file: no weather moves its end.
-    fn failed(doing: &str, error: FilesError) -> Trouble {
-        match error {
-            FilesError::PastEnd { .. } => Trouble::Wrong(format!("{doing}: {error}")),
-            _ => Trouble::Store { doing: doing.to_string(), error },
-        }
-    }
-
-    /// For places where every failure counts.
-    fn in_words(self) -> String {
-        match self {
-            Trouble::Store { doing, error } => format!("{doing}: {}", chain(&error)),
-            Trouble::Wrong(what) => what,
-        }
-    }
-
-    /// The part of it that the weather does not excuse.
-    fn settle(self, rig: &mut Rig) -> Result<(), String> {
-        match self {
-            Trouble::Store { doing, error } => rig.excuse(&doing, &error),
-            Trouble::Wrong(what) => Err(what),
-        }
-    }
-}
+use trouble::Trouble;
 
 /// Runs the lives of one seed.
 pub(crate) fn run(rig: &mut Rig) -> Result<(), String> {

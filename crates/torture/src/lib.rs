@@ -38,11 +38,13 @@
 
 mod blocks_run;
 mod campaign;
+mod cuts;
 mod files_run;
 mod filesystem_run;
 mod kill_switch;
 mod report;
 mod rig;
+mod run;
 mod scenario;
 mod spent;
 mod store_run;
@@ -52,53 +54,9 @@ mod sweep;
 mod tests;
 
 pub use campaign::{Campaign, Draw, Way, known, parse_seed};
+pub use cuts::Cuts;
 pub use report::{Failure, Report, WorkCounts};
+pub use run::{run_cut, run_seed};
 pub use scenario::{Scenario, Target};
 pub use spent::Spent;
-pub use sweep::{Cuts, Sweep, sweep};
-
-use rig::{Forecast, Rig};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Runs one seed of one scenario.
-///
-/// # Errors
-/// [`Failure`]: the stack broke a promise, or panicked.
-pub fn run_seed(scenario: &'static Scenario, seed: u64) -> Result<Report, Failure> {
-    run(scenario, seed, Forecast::Drawn)
-}
-
-/// Runs one seed of one scenario in fair weather, but for two power cuts.
-///
-/// # Errors
-/// [`Failure`].
-pub fn run_cut(scenario: &'static Scenario, seed: u64, cuts: Cuts) -> Result<Report, Failure> {
-    run(scenario, seed, Forecast::Cuts(cuts))
-}
-
-fn run(scenario: &'static Scenario, seed: u64, forecast: Forecast) -> Result<Report, Failure> {
-    let mut rig = Rig::new(scenario, seed, forecast);
-    let outcome = catch_unwind(AssertUnwindSafe(|| match scenario.target {
-        Target::Files => files_run::run(&mut rig),
-        Target::Store => store_run::run(&mut rig),
-        Target::Blocks => blocks_run::run(&mut rig),
-        Target::FileSystem => filesystem_run::run(&mut rig),
-    }));
-    let what = match outcome {
-        Ok(Ok(())) => match rig.report() {
-            Ok(report) => return Ok(report),
-            Err(what) => what,
-        },
-        Ok(Err(what)) => what,
-        Err(payload) => {
-            let text = payload.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-            format!("panicked: {}", text.unwrap_or_default())
-        }
-    };
-    let cuts = match forecast {
-        Forecast::Cuts(cuts) => Some(cuts),
-        Forecast::Drawn | Forecast::Fair => None,
-    };
-    Err(Failure { scenario: scenario.name, seed, cuts, what, story: rig.story() })
-}
+pub use sweep::{Sweep, sweep};

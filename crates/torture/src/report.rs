@@ -1,7 +1,7 @@
 //! The result of a run: figures that two runs of a seed share, or a story and the line to replay
 //! it.
 
-use crate::sweep::Cuts;
+use crate::cuts::Cuts;
 use imbrex_disk::Blocks;
 use imbrex_engine::{CompactionKind, Metrics};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! The disk, the world and the weather of one run, which all targets share.
 
+use crate::cuts::Cuts;
 use crate::kill_switch::KillSwitch;
 use crate::report::{Report, WorkCounts};
 use crate::scenario::{Scenario, Target, UNIT_LEN};
-use crate::sweep::Cuts;
 use imbrex::stack::{Drives, LayoutError, Mounted, mount};
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Lba};

@@ -14,24 +14,15 @@
 //! If a life has so many events that there would be more runs than requested, the cuts are sparser,
 //! but still cover all of it.
 
+use crate::cuts::Cuts;
+use crate::report::Failure;
 use crate::rig::Forecast;
-use crate::{Failure, Scenario, run};
+use crate::run::run;
+use crate::scenario::Scenario;
 use imbrex_disk::Blocks;
 
 /// At how many different events the recovery is cut: more than most recoveries have.
 const AGAIN_END: u64 = 12;
-
-/// Two moments of power cuts, counted in device events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cuts {
-    /// How many events of the first life complete.
-    pub at: u64,
-    /// Whether they are events of the flash drive, which loses its power together with the other.
-    pub is_on_flash: bool,
-    /// How many events of the following recovery complete, and of the life after that. If the
-    /// number is odd, events of the other drive count.
-    pub again: u64,
-}
 
 /// The result of a clean sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! One log: the records pushed, the records synced, and the records read back.
 
-use super::Trouble;
+use super::trouble::Trouble;
 use crate::rig::draw_len;
 use imbrex_clockwork::Prng;
 use imbrex_files::{FileReader, FilesError, LogWriter};

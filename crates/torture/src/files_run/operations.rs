@@ -2,7 +2,8 @@
 
 use super::logs::LogModel;
 use super::model::{Change, Content, Inode, Model};
-use super::{Trouble, bytes_inode, compare, compare_all, compare_batch, content};
+use super::trouble::Trouble;
+use super::{bytes_inode, compare, compare_all, compare_batch, content};
 use crate::rig::{Ending, Rig, draw_len};
 use imbrex_files::{
     AppRecord, Commit, CommitKind, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError,

@@ -1,7 +1,8 @@
 //! Wrong answers are distinguished from failed reads.
 
 use super::logs::LogModel;
-use super::{Trouble, compare_all, compare_batch};
+use super::trouble::Trouble;
+use super::{compare_all, compare_batch};
 use crate::Scenario;
 use crate::rig::{Forecast, Rig, Weather};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Disk, DiskError, Lba};

@@ -4,10 +4,11 @@
 //! and every other file must be right. The damaged file is right or an error, at each opening,
 //! whatever else happens. Only a bit in a table is left to the database (N10).
 
+use super::checks::read_to_end;
 use super::model::Model;
 use super::names::need_file;
 use super::operations::Life;
-use super::{end_life, open, read_to_end, recover};
+use super::{end_life, open, recover};
 use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_disk::{BlockRange, Blocks};
 use imbrex_files::{FileInfo, FileKind, Hints};

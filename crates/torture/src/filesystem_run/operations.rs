@@ -1,14 +1,13 @@
 //! The operations of one life.
 
+use super::checks::{check_stores, check_synced};
+use super::draw::{draw_dir, draw_hints, draw_path, join};
 use super::model::Model;
 use super::names::{Change, Entry, FileId, Refusal, children, need_dir, need_file};
-use super::{check_stores, check_synced, room};
+use super::room;
 use crate::rig::{Ending, Rig, chain, draw_len};
-use imbrex_files::{CommitKind, FileKind, FilesError, Hints};
+use imbrex_files::{FileKind, FilesError, Hints};
 use imbrex_filesystem::{FileSystem, FsError, Reader, Writer};
-
-const DIRS: [&str; 5] = ["", "db", "db/x", "ck", "ck/y"];
-const NAMES: [&str; 7] = ["a", "b", "c", "d", "x", "db", "CURRENT"];
 
 /// A file that is open for writing.
 struct Open {
@@ -768,35 +767,4 @@ fn compare(
     let same = got.iter().zip(&expected[start..]).take_while(|(a, b)| a == b).count();
     let (got, len) = (got.len(), expected.len());
     Err(format!("{got} bytes at {offset} differ after {same} from the file's {len}"))
-}
-
-fn join(dir: &str, name: &str) -> String {
-    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
-}
-
-fn draw_dir(rig: &mut Rig) -> String {
-    DIRS[rig.prng.below(DIRS.len() as u64) as usize].to_owned()
-}
-
-/// A path, mostly that of a file.
-fn draw_path(rig: &mut Rig, model: &Model) -> String {
-    let paths = model.file_paths();
-    if !paths.is_empty() && rig.prng.chance(2, 3) {
-        return paths[rig.prng.below(paths.len() as u64) as usize].clone();
-    }
-    let dir = draw_dir(rig);
-    join(&dir, NAMES[rig.prng.below(NAMES.len() as u64) as usize])
-}
-
-fn draw_hints(rig: &mut Rig) -> Hints {
-    let prng = &mut rig.prng;
-    let kinds =
-        [FileKind::Log, FileKind::Log, FileKind::Table, FileKind::Metadata, FileKind::Other];
-    let mut hints = Hints::new(kinds[prng.below(5) as usize]);
-    hints.level = prng.below(5) as u8;
-    hints.stream = prng.below(3) as u32;
-    if prng.chance(1, 3) {
-        hints.purpose = CommitKind::Upkeep;
-    }
-    hints
 }

@@ -1,5 +1,6 @@
 //! Room: the space that a full drive frees.
 
+use super::checks::read_to_end;
 use super::model::Model;
 use super::names::{Change, Entry};
 use super::operations::Life;
@@ -94,7 +95,7 @@ pub(super) fn empty_the_drive(rig: &mut Rig, fs: &FileSystem) -> Result<(), Stri
         let writer = fs.create(&path, Hints::new(FileKind::Table)).map_err(fail)?;
         writer.append(&bytes).and_then(|()| writer.sync()).map_err(fail)?;
         let reader = fs.open_read(&path).map_err(fail)?;
-        if super::read_to_end(rig, &reader).map_err(fail)? != bytes {
+        if read_to_end(rig, &reader).map_err(fail)? != bytes {
             return Err(format!("{path} is not what was written"));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::cursor::Trouble;
 use super::model::Model;
-use super::{KEYSPACES, Store};
+use super::store::{KEYSPACES, Store};
 use crate::rig::{Rig, chain};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;

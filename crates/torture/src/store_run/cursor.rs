@@ -1,5 +1,6 @@
 //! An iterator of the store and its twin over a map, moved in step.
 
+use super::keys::draw_key;
 use super::model::{Bytes, Map, describe, key_in_words};
 use crate::rig::Rig;
 use imbrex_engine::{EngineError, Iter};
@@ -65,8 +66,8 @@ impl Cursor {
         match rig.prng.below(12) {
             0 => self.first(),
             1 => self.last(),
-            2 => self.seek(super::operations::draw_key(&mut rig.prng)),
-            3 => self.seek_for_prev(super::operations::draw_key(&mut rig.prng)),
+            2 => self.seek(draw_key(&mut rig.prng)),
+            3 => self.seek_for_prev(draw_key(&mut rig.prng)),
             _ if !is_placed && forward => self.first(),
             _ if !is_placed => self.last(),
             4..=10 if forward => self.next(),

@@ -6,9 +6,9 @@
 //!   answer must be right or an error. The next opening may lack the content of that write, but
 //!   everything that it finds was once written, under that key.
 
+use super::keys::{KEY_COUNT, draw_key, key_of};
 use super::model::{Bytes, Model, describe, key_in_words};
-use super::operations::{KEY_COUNT, draw_key, key_of};
-use super::{Store, draw_options};
+use super::store::{Store, draw_options};
 use crate::rig::{Ending, Rig, chain, draw_len};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_disk_sim::{FaultPlan, Misdirect};

@@ -1,18 +1,16 @@
 //! The operations of one life.
 
-use super::Store;
 use super::backup;
 use super::cursor::{Cursor, Trouble};
+use super::keys::{draw_key, key_of};
 use super::model::{Bytes, Change, Model, State, describe, key_in_words};
+use super::store::{KEYSPACES, Store};
 use crate::rig::{Ending, Rig, chain, draw_len};
 use imbrex_clockwork::Prng;
 use imbrex_engine::{Db, EngineError, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use imbrex_files::Files;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// How many keys there are: few, so that versions accumulate.
-pub(crate) const KEY_COUNT: u64 = 240;
 
 /// The main activity of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -426,7 +424,7 @@ impl<'a> Life<'a> {
     /// Drops the last keyspace with all its content, and creates a new one with its name.
     fn drop_keyspace(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let index = self.store.keyspaces.len() - 1;
-        let name = super::KEYSPACES[index - 1];
+        let name = KEYSPACES[index - 1];
         rig.say(format!("drop keyspace {index}"));
         let options = self.store.keyspaces[index].options().clone();
         let dropped = self.store.db.drop_keyspace(name);
@@ -606,23 +604,6 @@ fn draw_change(rig: &mut Rig, model: &mut Model, mood: Mood) -> Change {
 fn draw_keyspace(prng: &mut Prng, model: &Model) -> usize {
     // The first keyspace gets most writes, so that it grows deep.
     prng.below(model.now.maps.len() as u64 + 2).saturating_sub(2) as usize
-}
-
-pub(crate) fn draw_key(prng: &mut Prng) -> Bytes {
-    let n = prng.below(KEY_COUNT);
-    key_of(n)
-}
-
-/// Key number `n`. Some keys are prefixes of each other, some are long, some have bytes beyond
-/// ASCII.
-pub(crate) fn key_of(n: u64) -> Bytes {
-    let mut key = format!("k{:03}", n / 3).into_bytes();
-    match n % 3 {
-        0 => {}
-        1 => key.push((n % 256) as u8 | 0x80),
-        _ => key.resize(4 + n as usize / 4, 0),
-    }
-    key.into()
 }
 
 fn compare(
