@@ -1,4 +1,4 @@
-//! Logged bands: a log that is full becomes a table of level 0 as it lies, and is not written again.
+//! Logged bands: a full log becomes a table of level 0 where it is, without being written again.
 //!
 //! ```text
 //!   000007.log   | batches, in the order of the writes |        the memtable has the same, sorted
@@ -6,20 +6,22 @@
 //!   000012.tbl   the same file by another name               '---------- a table ------------'
 //! ```
 //!
-//! Writes go to the drive once before the first compaction, not twice. The price is paid by who reads: the values of a
-//! band lie in the order in which they were written (`table::values`).
+//! Data goes to the drive once before the first compaction, not twice. Readers pay for it: the
+//! values of a band are stored in the order in which they were written (`table::values`).
 //!
 //! Invariants
-//!   B1  A band holds the writes of one memtable and no others; a log that more than one memtable wrote to is
-//!       flushed as any other.
-//!   B2  All of the file is durable before the commit that makes it a table.
-//!   B3  What cannot become a band (no room behind the log or in the catalog, a log that was restarted) is flushed
-//!       from memory, by the same flush: nothing depends on a band, and that it finds no room says nothing about room
-//!       for other tables.
-//!   B4  The table takes no room that was promised to another log ([`imbrex_files::LogWriter::reserve`]).
+//!   B1  A band holds the writes of one memtable and no others. A log with writes of several
+//!       memtables is flushed like any other.
+//!   B2  The whole file is durable before the commit that makes it a table.
+//!   B3  A log that cannot become a band is flushed from memory, by the same flush. That is the
+//!       case without room after the log or in the catalog, and for a log that was restarted.
+//!       Nothing depends on a band, and a band that finds no room says nothing about room for other
+//!       tables.
+//!   B4  The table takes no room that was promised to another log
+//!       ([`imbrex_files::LogWriter::reserve`]).
 //!
-//! Source: the first level of the thesis' chapter 5 (figure 5.4). Not here: which writes go to which drive
-//! (`write`), reading (`table`).
+//! Source: the first level in chapter 5 of the thesis (figure 5.4). Not here: which writes go to
+//! which drive (`write`), reading (`table`).
 
 use crate::EngineError;
 use crate::key::Seq;
@@ -31,21 +33,21 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much is appended at a time.
+/// How many bytes one append writes.
 const PIECE_LEN_BYTES: usize = 1 << 20;
 
-/// The log of a memtable, and where in it the values lie.
+/// The log of a memtable, and the positions of the values in it.
 #[derive(Debug)]
 pub(crate) struct Band {
     log: LogId,
     wal: Arc<Wal>,
-    /// By number of the write, ascending.
+    /// Position of each value, by sequence number, ascending.
     places: Mutex<Vec<(Seq, Position)>>,
     is_spoiled: AtomicBool,
 }
 
 impl Band {
-    /// Nothing of `log` yet.
+    /// A band over `log`, without any value yet.
     pub(crate) fn new(log: LogId, wal: Arc<Wal>) -> Band {
         Band { log, wal, places: Mutex::default(), is_spoiled: AtomicBool::new(false) }
     }
@@ -55,12 +57,12 @@ impl Band {
         self.log
     }
 
-    /// How long the frames of its log are.
+    /// The length of a frame in its log.
     pub(crate) fn frame_len_bytes(&self) -> usize {
         self.wal.frame_len_bytes()
     }
 
-    /// Notes where in `log` the value of a write begins.
+    /// Records where in `log` the value of a write begins.
     pub(crate) fn note(&self, log: LogId, seq: Seq, place: Position) {
         if log == self.log {
             self.places.lock().push((seq, place));
@@ -69,12 +71,12 @@ impl Band {
         }
     }
 
-    /// It cannot become a table (B3).
+    /// Marks the band as unable to become a table (B3).
     pub(crate) fn spoil(&self) {
         self.is_spoiled.store(true, Ordering::Release);
     }
 
-    /// Whether it can become a table, as far as is known.
+    /// Whether it can become a table, as far as is known yet.
     pub(crate) fn is_sound(&self) -> bool {
         !self.is_spoiled.load(Ordering::Acquire) && !self.wal.was_restarted()
     }
@@ -86,8 +88,9 @@ impl Band {
         Some(places[index].1)
     }
 
-    /// Puts `table` behind the log and ends the file; returns how long it is. Durable on return. Once only: should
-    /// this fail, or the commit that comes next, the memtable is flushed as any other (B3).
+    /// Appends `table` to the log and ends the file; returns the file's length. The file is durable
+    /// on return. Works only once: if this or the commit after it fails, the memtable is flushed
+    /// like any other (B3).
     ///
     /// # Errors
     /// [`EngineError::Files`].
@@ -99,7 +102,7 @@ impl Band {
 
     fn append(&self, table: &FileBuffer) -> Result<u64, FilesError> {
         let log = self.wal.file();
-        // The footer is found from the end of the file.
+        // Readers find the footer from the end of the file.
         let padded = (table.len_bytes() as usize).next_multiple_of(BLOCK_LEN_BYTES);
         if !log.reserve(log.len_bytes() + padded as u64) {
             return Err(FilesError::NoSpace { needed_bytes: padded as u64, free_bytes: 0 });

@@ -1,4 +1,5 @@
-//! Write batches: operations that take effect together, encoded once, as they go to the log.
+//! Write batches: operations that take effect together, encoded once, in the bytes that go to the
+//! log.
 //!
 //! ```text
 //!   put, delete, delete_range ...          the log, the memtables
@@ -19,7 +20,7 @@ pub const KEY_LEN_BYTES_MAX: usize = 65_536;
 /// The longest value: 1 GiB.
 pub const VALUE_LEN_BYTES_MAX: usize = 1 << 30;
 
-/// The longest batch, encoded: what one record of the log holds with room to spare.
+/// The longest batch, encoded; one record of the log has room to spare for it.
 pub(crate) const BATCH_LEN_BYTES_MAX: usize = VALUE_LEN_BYTES_MAX + (VALUE_LEN_BYTES_MAX >> 1);
 
 const FORMAT_VERSION: u8 = 1;
@@ -28,7 +29,7 @@ const OPS: usize = OP_COUNT + 4;
 const VARINT_LEN_MAX: usize = 5;
 const OP_HEAD_LEN_MAX: usize = 1 + 2 * VARINT_LEN_MAX;
 
-/// The number of a keyspace in one store; never reused.
+/// The number of a keyspace in its store; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyspaceId(pub u32);
 
@@ -38,7 +39,7 @@ impl AsRef<KeyspaceId> for KeyspaceId {
     }
 }
 
-/// Operations on any keyspaces of one store that take effect together, in the order they were
+/// Operations on keyspaces of one store. They take effect together, in the order in which they were
 /// added, or not at all.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WriteBatch {
@@ -65,11 +66,11 @@ impl WriteBatch {
         WriteBatch { bytes: header(Seq(0), 0).to_vec(), op_count: 0 }
     }
 
-    /// Adds: `key` has `value` from now on.
+    /// Adds a put: `key` has `value` from now on.
     ///
     /// # Errors
-    /// [`EngineError::KeyLen`], [`EngineError::ValueLen`], [`EngineError::BatchLen`]: nothing was
-    /// added.
+    /// [`EngineError::KeyLen`], [`EngineError::ValueLen`], [`EngineError::BatchLen`]; nothing was
+    /// added then.
     pub fn put(
         &mut self,
         keyspace: impl AsRef<KeyspaceId>,
@@ -82,10 +83,10 @@ impl WriteBatch {
         self.add(*keyspace.as_ref(), Kind::Put, key, Some(value))
     }
 
-    /// Adds: `key` has no value from now on.
+    /// Adds a delete: `key` has no value from now on.
     ///
     /// # Errors
-    /// [`EngineError::KeyLen`], [`EngineError::BatchLen`]: nothing was added.
+    /// [`EngineError::KeyLen`], [`EngineError::BatchLen`]; nothing was added then.
     pub fn delete(
         &mut self,
         keyspace: impl AsRef<KeyspaceId>,
@@ -95,13 +96,14 @@ impl WriteBatch {
         self.add(*keyspace.as_ref(), Kind::Delete, key.as_ref(), None)
     }
 
-    /// Adds: no key in `start..end` has a value from now on. Cost: that of one delete.
+    /// Adds a range delete: no key in `start..end` has a value from now on. Costs as much as one
+    /// delete.
     ///
     /// An empty range (`start == end`) adds nothing.
     ///
     /// # Errors
-    /// [`EngineError::KeyLen`], [`EngineError::RangeOrder`], [`EngineError::BatchLen`]: nothing was
-    /// added.
+    /// [`EngineError::KeyLen`], [`EngineError::RangeOrder`], [`EngineError::BatchLen`]; nothing was
+    /// added then.
     pub fn delete_range(
         &mut self,
         keyspace: impl AsRef<KeyspaceId>,
@@ -115,29 +117,30 @@ impl WriteBatch {
         self.add(*keyspace.as_ref(), Kind::RangeDelete, start, Some(end))
     }
 
-    /// How many operations were added.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.op_count as usize
     }
 
-    /// Whether no operation was added.
+    /// Whether the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.op_count == 0
     }
 
-    /// How long the batch is in the log.
+    /// The length of the batch in the log.
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets all operations and keeps the memory for the next ones.
+    /// Removes all operations and keeps the memory for new ones.
     pub fn clear(&mut self) {
         self.bytes.truncate(OPS);
         self.bytes.copy_from_slice(&header(Seq(0), 0));
         self.op_count = 0;
     }
 
-    /// The bytes for the log, once the operations got `first_seq` and those after it.
+    /// The bytes for the log, with `first_seq` as the number of the first operation; the others
+    /// follow it.
     pub(crate) fn encode(&mut self, first_seq: Seq) -> &[u8] {
         let header = header(first_seq, self.op_count);
         self.bytes[..OPS].copy_from_slice(&header);
@@ -177,8 +180,8 @@ impl WriteBatch {
     }
 }
 
-/// One operation as a log record in pieces: what a single put or delete writes, without a batch
-/// and without an allocation. The caller has checked the lengths.
+/// One operation as a log record in pieces: what a single put or delete writes, without a batch and
+/// without an allocation. The caller has checked the lengths.
 #[derive(Debug)]
 pub(crate) struct SingleOp<'a> {
     head: [u8; OPS + OP_HEAD_LEN_MAX],
@@ -190,7 +193,7 @@ pub(crate) struct SingleOp<'a> {
 }
 
 impl<'a> SingleOp<'a> {
-    /// `kind` with its key, and its value where the kind has one.
+    /// An operation of `kind` with its key, and its value if the kind has one.
     pub(crate) fn new(
         seq: Seq,
         keyspace: KeyspaceId,
@@ -223,7 +226,7 @@ impl<'a> SingleOp<'a> {
     }
 }
 
-/// Whether `key` may be a key.
+/// Checks that `key` is a valid key.
 pub(crate) fn check_key(key: &[u8]) -> Result<(), EngineError> {
     if key.is_empty() || key.len() > KEY_LEN_BYTES_MAX {
         return Err(EngineError::KeyLen { got_bytes: key.len(), max_bytes: KEY_LEN_BYTES_MAX });
@@ -231,7 +234,7 @@ pub(crate) fn check_key(key: &[u8]) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether `value` may be a value.
+/// Checks that `value` is a valid value.
 pub(crate) fn check_value(value: &[u8]) -> Result<(), EngineError> {
     if value.len() > VALUE_LEN_BYTES_MAX {
         let got_bytes = value.len();
@@ -240,7 +243,7 @@ pub(crate) fn check_value(value: &[u8]) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether `start..end` may be a range of keys, and whether it holds any.
+/// Checks that `start..end` is a valid range of keys; returns whether any key can be in it.
 pub(crate) fn check_range(start: &[u8], end: &[u8]) -> Result<bool, EngineError> {
     check_key(start)?;
     check_key(end)?;
@@ -259,18 +262,18 @@ pub(crate) struct Op<'a> {
     pub(crate) key: &'a [u8],
     /// The value; the end of a range delete; empty for a delete.
     pub(crate) value: &'a [u8],
-    /// Where in the batch's bytes that begins.
+    /// Where in the batch's bytes the value begins.
     pub(crate) value_offset: u64,
 }
 
-/// Why bytes are not a batch: where, and what is wrong there.
+/// Why some bytes are not a batch: the position, and what is wrong there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchDamage {
     pub(crate) offset: usize,
     pub(crate) reason: &'static str,
 }
 
-/// A batch by reference, its header read and every operation checked.
+/// A batch by reference, with its header decoded and every operation checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchView<'a> {
     first_seq: Seq,
@@ -333,7 +336,7 @@ fn header(first_seq: Seq, op_count: u32) -> [u8; OPS] {
     header
 }
 
-/// Writes what precedes an operation's key and returns where it ends in `out`.
+/// Writes the bytes before an operation's key; returns where they end in `out`.
 #[inline]
 fn put_op_head(
     out: &mut [u8],
@@ -347,7 +350,7 @@ fn put_op_head(
     put_varint(out, at, len_of(key))
 }
 
-/// Writes LEB128 and returns where it ends in `out`.
+/// Writes LEB128; returns where it ends in `out`.
 #[inline]
 fn put_varint(out: &mut [u8], mut at: usize, mut value: u32) -> usize {
     while value >= 0x80 {

@@ -1,11 +1,11 @@
-//! Why the engine refused a request or failed at it.
+//! Why the engine refused a request, or failed to carry it out.
 
 use imbrex_files::FilesError;
 
-/// What has no place where a store was opened whose logs had to stay.
+/// The place in [`EngineError::NoSpace`] for a store whose logs had to stay when it was opened.
 pub(crate) const FOR_THE_LOGS: &str = "for what the logs hold";
 
-/// What to do where there is no space at `place`.
+/// What the operator should do when there is no space at `place`.
 fn advice(place: &str) -> &'static str {
     match place {
         FOR_THE_LOGS => "delete a checkpoint or a keyspace",
@@ -13,13 +13,14 @@ fn advice(place: &str) -> &'static str {
     }
 }
 
-/// What to do about damage that a compaction met: to open the store again does not mend it.
+/// What the operator should do about damage that a compaction met: reopening the store does not
+/// repair it.
 pub(crate) const DAMAGE_ADVICE: &str = "compactions will meet that again until what still reads was saved \
      (OpenMode::Salvage) or a backup restored";
-/// What to do after a write of which nobody knows how far it got.
+/// What the operator should do after a write that may have been carried out in part.
 pub(crate) const REOPEN_ADVICE: &str = "close the store and open it again to recover";
 
-/// An error of the engine; the file layer's own error, where there is one, is its source.
+/// An error of the engine. If the file layer caused it, the file layer's error is its source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -28,7 +29,7 @@ pub enum EngineError {
     KeyLen {
         /// The key's length.
         got_bytes: usize,
-        /// The longest key there may be.
+        /// The longest key allowed.
         max_bytes: usize,
     },
     /// A value is too long.
@@ -36,13 +37,13 @@ pub enum EngineError {
     ValueLen {
         /// The value's length.
         got_bytes: usize,
-        /// The longest value there may be.
+        /// The longest value allowed.
         max_bytes: usize,
     },
     /// A batch is too long for one record of the log.
     #[error("batch of more than {max_bytes} bytes: write it in parts")]
     BatchLen {
-        /// The longest batch there may be.
+        /// The longest batch allowed.
         max_bytes: usize,
     },
     /// A range ends before it starts.
@@ -53,7 +54,7 @@ pub enum EngineError {
         /// Where it ends.
         end: Vec<u8>,
     },
-    /// An option cannot work.
+    /// An option has a value that cannot work.
     #[error("option {option}: must be {rule}")]
     BadOption {
         /// The option.
@@ -61,10 +62,10 @@ pub enum EngineError {
         /// What it must be.
         rule: &'static str,
     },
-    /// The file layer holds no store, and none was to be created.
+    /// The file layer holds no store, and the caller did not ask to create one.
     #[error("the drive holds no store; open it with create_if_missing to make one")]
     NoStore,
-    /// No keyspace of that name, or it was dropped.
+    /// There is no keyspace of that name, or it was dropped.
     #[error("no keyspace named {name:?}")]
     NoKeyspace {
         /// The name.
@@ -76,7 +77,7 @@ pub enum EngineError {
         /// The name.
         name: String,
     },
-    /// No checkpoint of that name.
+    /// There is no checkpoint of that name.
     #[error("no checkpoint named {name:?}")]
     NoCheckpoint {
         /// The name.
@@ -88,74 +89,77 @@ pub enum EngineError {
         /// The name.
         name: String,
     },
-    /// Not a name for a keyspace or a checkpoint.
+    /// The name is not valid for a keyspace or a checkpoint.
     #[error("{name:?} is no name for a {what}: {rule}")]
     BadName {
-        /// What was to be named.
+        /// What the caller wanted to name.
         what: &'static str,
         /// The name, cut to 64 characters.
         name: String,
-        /// What names look like.
+        /// The rule that names follow.
         rule: &'static str,
     },
-    /// A backup goes to an empty file layer only.
+    /// The target of a backup is not empty.
     #[error("the target of the backup holds {file_count} files; format it first")]
     BackupTarget {
-        /// How many files it holds.
+        /// How many files the target holds.
         file_count: usize,
     },
-    /// The drive or its catalog is nearly full. Reads and deletes go on; writes do too once there is
-    /// room.
+    /// The drive or its catalog is nearly full. Reads and deletes still work; puts work again once
+    /// there is room.
     #[error(
         "no space {place}: {free_bytes} bytes are free and {needed_bytes} must stay so; \
          {}, or use a larger drive",
         advice(place)
     )]
     NoSpace {
-        /// What is nearly full, "on the drive" or "in the catalog"; or "for a compaction" that all
-        /// writes wait for; or "for what the logs hold" that a crash left.
+        /// What is nearly full: "on the drive" or "in the catalog". Or what needs the room: "for a
+        /// compaction" that all writes wait for, or "for what the logs hold" after a crash.
         place: &'static str,
-        /// What must stay free for what is in memory already, or for that compaction.
+        /// How much must stay free for the content of memory, or for that compaction.
         needed_bytes: u64,
-        /// What is free.
+        /// How much is free.
         free_bytes: u64,
     },
-    /// An earlier write failed, so what is durable is unknown. Reads go on. Or puts and deletes would wait for a
-    /// compaction of what cannot be read: then all but those goes on, and what was acknowledged becomes durable.
+    /// An earlier write failed, so it is unknown which writes are durable. Reads still work.
+    ///
+    /// Also returned for puts and deletes that would wait for a compaction of unreadable data. In
+    /// that case everything else still works, and acknowledged writes become durable.
     #[error("refused: {reason}")]
     Poisoned {
         /// What failed, and what to do.
         reason: String,
     },
-    /// A compaction that was asked for needs a table that could not be read, again and again, and was set aside. Other
-    /// reads and writes go on.
+    /// The requested compaction needs a table that compactions repeatedly failed to read and set
+    /// aside. Other reads and writes still work.
     #[error("refused: {reason}")]
     SetAside {
         /// What could not be read, and what to do.
         reason: String,
     },
-    /// A snapshot is of use only to the store it was taken from.
+    /// A snapshot can be used only with the store it was taken from.
     #[error("the snapshot was taken from another store")]
     ForeignSnapshot,
     /// The store is closed.
     #[error("refused: the store is closed")]
     Closed,
-    /// This view of the store does not write.
+    /// This handle is open for reading only.
     #[error("refused: the store is open for reading only")]
     ReadOnly,
-    /// Background work cannot go on, and the caller waits for it.
+    /// The caller waits for background work that cannot continue.
     #[error("stalled while waiting for {what}: no background job can run")]
     Stalled {
-        /// What was waited for.
+        /// What the caller waited for.
         what: &'static str,
     },
-    /// A long call was stopped by who watched it; what it had committed stays, the rest is undone.
+    /// The caller's watch stopped a long call. What the call had committed stays; the rest is
+    /// undone.
     #[error("{what}: stopped as asked; what was done until then stays")]
     Stopped {
         /// What was stopped: "compaction", "check", "waiting for background work".
         what: &'static str,
     },
-    /// Written by a version of Imbrex that this one does not know.
+    /// A structure was written by a version of Imbrex that this program does not know.
     #[error("{what} has format version {got}; this program knows up to {known}; use a newer one")]
     Version {
         /// Which structure.
@@ -165,7 +169,7 @@ pub enum EngineError {
         /// The newest known.
         known: u32,
     },
-    /// A file of the store is damaged: what it held cannot be told.
+    /// A file of the store is damaged, so part of its content cannot be read.
     #[error("damaged {structure} in {file} at offset {offset}: {reason}")]
     Corrupt {
         /// Which structure: "data block", "index block", "log record", ...
@@ -180,7 +184,7 @@ pub enum EngineError {
     /// The file layer failed.
     #[error("{what}: {source}")]
     Files {
-        /// What was being done.
+        /// What the engine was doing.
         what: String,
         /// The file layer's error.
         #[source]
@@ -189,13 +193,13 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Wraps a failure of the file layer, saying what was being done.
+    /// Wraps a failure of the file layer with what the engine was doing.
     pub(crate) fn files(what: impl Into<String>) -> impl FnOnce(FilesError) -> EngineError {
         let what = what.into();
         move |source| EngineError::Files { what, source }
     }
 
-    /// Whether what was to be read is damaged or gone, so that other reads may do better.
+    /// Whether the error means damaged or missing data, so that reads of other data may succeed.
     pub(crate) fn is_damage(&self) -> bool {
         let EngineError::Files { source, .. } = self else {
             return matches!(self, EngineError::Corrupt { .. });
@@ -203,7 +207,7 @@ impl EngineError {
         source.is_damage()
     }
 
-    /// Whether the drive was full, here or below.
+    /// Whether the drive was full, as seen by the engine or by the file layer.
     pub fn is_no_space(&self) -> bool {
         matches!(
             self,

@@ -3,10 +3,10 @@
 use crate::EngineError;
 use crate::key::InternalKey;
 
-/// A cursor over internal entries in internal-key order; starts nowhere (`valid()` is false).
+/// A cursor over internal entries in internal-key order. It starts without a position (`valid()` is
+/// false), and has none after an error.
 ///
-/// After an error the cursor is nowhere. `key` and `value` may be called only while `valid`.
-/// Range tombstones are not among the entries: they are asked for apart.
+/// Range tombstones are not among the entries; each source returns them separately.
 pub(crate) trait InternalIter: Send {
     /// Moves to the first entry.
     fn seek_to_first(&mut self) -> Result<(), EngineError>;
@@ -23,7 +23,7 @@ pub(crate) trait InternalIter: Send {
     /// Moves to the next entry. Only while `valid`.
     fn next(&mut self) -> Result<(), EngineError>;
 
-    /// Moves to the entry before. Only while `valid`.
+    /// Moves to the previous entry. Only while `valid`.
     fn prev(&mut self) -> Result<(), EngineError>;
 
     /// Whether the cursor stands on an entry.
@@ -32,8 +32,8 @@ pub(crate) trait InternalIter: Send {
     /// The entry's key.
     fn key(&self) -> InternalKey<'_>;
 
-    /// Sees to it that [`InternalIter::value`] has the entry's value, and says what that cost: 0, or for a
-    /// read of its own as much transfer as takes as long. Only while `valid`.
+    /// Loads the entry's value for [`InternalIter::value`] and returns what that cost: 0, or for a
+    /// separate read the number of bytes whose transfer takes as long. Only while `valid`.
     fn load_value(&mut self) -> Result<u64, EngineError> {
         Ok(0)
     }
@@ -41,7 +41,7 @@ pub(crate) trait InternalIter: Send {
     /// The entry's value. Only after [`InternalIter::load_value`].
     fn value(&self) -> &[u8];
 
-    /// How long the entry's value is.
+    /// The length of the entry's value.
     fn value_len(&self) -> usize {
         self.value().len()
     }

@@ -76,8 +76,9 @@
 //!
 //! # When not to use it
 //!
-//! Transactions over reads and writes are not here: a batch is atomic, but nothing notices that what
-//! a writer has read was changed meanwhile. One process at a time opens a drive.
+//! Transactions that both read and write are not provided: a batch is atomic, but the store does
+//! not detect that another writer changed a key after this one read it. A drive is open in one
+//! process at a time.
 //!
 //! # Durability
 #![doc = include_str!("../docs/durability.md")]
@@ -119,7 +120,7 @@ pub use read::{Entries, Iter, prefix_end};
 pub use snapshot::Snapshot;
 pub use watch::{Progress, Watch};
 
-/// What a store consists of and did, for people and for measurements. Not stable.
+/// What a store consists of and what it did, for people and for measurements. Not stable.
 pub mod inspect {
     pub use crate::metrics::{
         CompactionLine, KeyspaceMetrics, LevelMetrics, OutputTable, StallMetrics,
@@ -127,7 +128,7 @@ pub mod inspect {
     pub use crate::open::dump::{DumpSink, dump_log, dump_records, dump_table};
 }
 
-/// Choices of a compaction that only a comparison of policies needs. Not stable.
+/// Choices of a compaction that only comparisons of policies need. Not stable.
 pub mod tuning {
     pub use crate::options::{VictimGrowth, VictimOrder};
 }

@@ -1,25 +1,26 @@
-//! What could not be read of a store that is salvaged, and was passed over.
+//! Losses: what a salvage could not read and skipped.
 //!
 //! ```text
 //!   table    cannot be opened            all its keys
 //!            an index partition          the keys between two separators
 //!            a data block                the keys between two separators
-//!            a value that lies in a log  one key
-//!   log      a frame                     the writes up to the next record that begins in a whole one
+//!            a value stored in a log     one key
+//!   log      a frame                     the writes up to the next record that begins in a whole
+//!            frame
 //! ```
 //!
-//! Not here: who passes over them ([`crate::table`], [`crate::wal`], [`crate::open::recover`]).
+//! Not here: the code that skips them ([`crate::table`], [`crate::wal`], [`crate::open::recover`]).
 
 use crate::EngineError;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-/// A sentence for each, however often it was met.
+/// The set of losses, one sentence each; a loss that is met twice is recorded once.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(Mutex<BTreeSet<String>>);
 
 impl Losses {
-    /// Notes damage, and `what` was lost with it; any other error is the caller's.
+    /// Records damage and `what` was lost with it; returns any other error to the caller.
     #[cold]
     pub(crate) fn pass(&self, error: EngineError, what: &str) -> Result<(), EngineError> {
         if !error.is_damage() {
@@ -29,13 +30,13 @@ impl Losses {
         Ok(())
     }
 
-    /// In words, sorted.
+    /// The losses as sentences, sorted.
     pub(crate) fn sentences(&self) -> Vec<String> {
         self.0.lock().iter().cloned().collect()
     }
 }
 
-/// Keys after `lower`, if that is known, up to `upper`, for people.
+/// The keys after `lower`, if it is known, up to and including `upper`, for people.
 pub(crate) fn keys_between(lower: Option<&[u8]>, upper: &[u8]) -> String {
     match lower {
         Some(lower) => {

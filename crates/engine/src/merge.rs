@@ -1,20 +1,22 @@
-//! Merging: several cursors seen as one, in internal-key order, both ways.
+//! Merging: several cursors combined into one, in internal-key order, in both directions.
 //!
 //! ```text
 //!   sources   [0] .. k3        heap of the valid ones, each with its key's first 8 bytes
 //!             [1] .. k1  <-    top: the current entry
-//!             [2] .. k2        runner-up: what the top is compared with after a step
+//!             [2] .. k2        runner-up: compared with the top after a step
 //! ```
 //!
-//! A step moves the top source and compares it with the runner-up: while one source is ahead of all
-//! others, which is the rule in a compaction of sorted levels, that is one comparison of two
-//! numbers, and with a single source none.
+//! A step moves the top source and compares it with the runner-up. While one source stays ahead of
+//! all others, as in most compactions of sorted levels, a step costs one comparison of two numbers.
+//! With a single source it costs none.
 //!
 //! Invariants
-//!   G1  Going forward every source stands on its first entry at or after the current one; going
-//!       backward on its last entry at or before it. The current one is its source's own.
+//!   G1  Going forward, every source stands on its first entry at or after the current entry; going
+//!       backward, on its last entry at or before it. The source of the current entry stands on
+//!       that entry.
 //!   G2  The heap holds each valid source once; its top is the current entry.
-//!   G3  Equal keys (which K1 forbids in a sound store) come in the order of their sources.
+//!   G3  Entries with equal keys (which K1 forbids in a sound store) come in the order of their
+//!       sources.
 //!
 //! Not here: what a reader may see (`read`), what a compaction may drop (`compaction`).
 
@@ -68,7 +70,7 @@ enum Direction {
 /// A source that stands on an entry.
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    /// The first 8 bytes of the entry's user key, as a number that orders as they do.
+    /// The first 8 bytes of the entry's user key, as a number with the same order.
     prefix: u64,
     source: u32,
 }
@@ -78,10 +80,10 @@ pub(crate) struct MergingIter<I> {
     sources: Vec<I>,
     /// A binary heap: the parent of `i` is `(i - 1) / 2`.
     heap: Vec<Head>,
-    /// The lesser child of the top, where the heap has more than one entry.
+    /// The smaller child of the top, if the heap has more than one entry.
     runner_up: usize,
     direction: Direction,
-    /// The current key, while the direction changes.
+    /// Holds the current key while the direction changes.
     scratch: Vec<u8>,
     /// The source that failed last.
     failed: Option<usize>,
@@ -98,7 +100,7 @@ impl<I> std::fmt::Debug for MergingIter<I> {
 }
 
 impl<I: InternalIter> MergingIter<I> {
-    /// Merges `sources`; where they have equal keys the earlier source comes first.
+    /// Merges `sources`. If they have equal keys, the earlier source comes first.
     pub(crate) fn new(sources: Vec<I>) -> MergingIter<I> {
         let heap = Vec::with_capacity(sources.len());
         let direction = Direction::Forward;
@@ -106,18 +108,18 @@ impl<I: InternalIter> MergingIter<I> {
         MergingIter { sources, heap, runner_up: 1, direction, scratch, failed: None }
     }
 
-    /// The index of the source that the current entry is from. Only while valid.
+    /// The index of the source of the current entry. Only while valid.
     #[inline]
     pub(crate) fn current_source(&self) -> usize {
         self.heap[0].source as usize
     }
 
-    /// The source that failed last, if one did.
+    /// The source that failed last, if any.
     pub(crate) fn failed_source(&self) -> Option<&I> {
         self.failed.map(|source| &self.sources[source])
     }
 
-    /// Moves every source by `step`, then finds out which comes first.
+    /// Moves every source by `step`, then finds out which one comes first.
     fn start(
         &mut self,
         direction: Direction,
@@ -219,7 +221,8 @@ impl<I: InternalIter> MergingIter<I> {
         Ok(())
     }
 
-    /// Turns round on the current entry: brings every other source to its other side (G1).
+    /// Reverses the direction at the current entry: moves every other source to the other side of
+    /// it (G1).
     #[cold]
     fn turn(&mut self, direction: Direction) -> Result<(), EngineError> {
         let Some(&current) = self.heap.first() else { return Ok(()) };
