@@ -1,10 +1,11 @@
-//! Micro-benchmarks of the engine's parts in memory: processor nanoseconds an operation, one thread.
+//! Micro-benchmarks of the engine's parts in memory: processor nanoseconds per operation, one
+//! thread.
 //!
-//! Run: `cargo bench -p imbrex-engine --bench parts [-- NAME]`. This is a crate root of its own that
-//! compiles the modules it measures, because they are not public.
+//! Run: `cargo bench -p imbrex-engine --bench parts [-- NAME]`. The file is a separate crate root,
+//! which compiles the modules it measures because they are not public.
 //!
-//! Sizes are those of the store's standard measurements: keys of 16 bytes, values of 100 and 1024,
-//! memtables of 64 MiB. Figures and what they decided:
+//! The sizes are those of the store's standard measurements: keys of 16 bytes, values of 100 and
+//! 1024, memtables of 64 MiB. For the figures and what they decided see
 //! `docs/decisions/0006-memtable.md`.
 #![allow(dead_code, reason = "only the parts that are measured are used")]
 #![allow(
@@ -45,10 +46,10 @@ use std::sync::Arc;
 
 const MEMTABLE_LEN_BYTES: usize = 64 << 20;
 
-/// How often a benchmark is repeated; the fastest run is shown, being the least disturbed.
+/// How often a benchmark is repeated. The fastest run is reported, because it was disturbed least.
 const RUN_COUNT: usize = 5;
 
-/// How long a run is, at least: the processor time is told in ticks of some milliseconds.
+/// The shortest length of a run; the system reports processor time in ticks of some milliseconds.
 const RUN_LEN_NS: u64 = 100_000_000;
 
 fn main() {
@@ -69,7 +70,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Shows the time of `run`, which returns how many operations it made.
+    /// Measures `run`, which returns how many operations it performed, and prints the time.
     fn time(&self, name: &str, mut run: impl FnMut() -> usize) {
         if self.filter.as_ref().is_some_and(|filter| !name.contains(filter)) {
             return;
@@ -87,7 +88,7 @@ impl Bench {
         println!("{name:<44} {best:>9.1} ns/op");
     }
 
-    /// The time this thread has had a processor; where the system does not tell, the time.
+    /// The processor time of this thread, or elapsed time if the system does not report it.
     fn cpu_ns(&self) -> u64 {
         let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
         let spent = spent.and_then(|text| text.split(' ').next()?.parse().ok());
@@ -193,7 +194,7 @@ fn memtable_reads(bench: &Bench) {
     }
 }
 
-/// `count` frozen memtables of 50,000 entries, of which `own` says who gets the i-th key.
+/// `count` frozen memtables of 50,000 entries; `own` returns the memtable that gets the i-th key.
 fn sources(count: usize, own: impl Fn(u64) -> usize) -> Vec<Arc<Memtable>> {
     let memtables: Vec<_> = (0..count).map(|id| Arc::new(Memtable::new(id as u64))).collect();
     for i in 0..50_000 * count as u64 {
@@ -271,7 +272,7 @@ fn cursors(bench: &Bench) {
     }
 }
 
-/// A log that forgets.
+/// A log that discards what is written to it.
 #[derive(Debug)]
 struct Nowhere;
 

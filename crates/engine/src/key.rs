@@ -32,12 +32,13 @@ pub(crate) enum Kind {
     Delete = 2,
     /// No key in `[key, value)` has a value.
     RangeDelete = 3,
-    /// The key has a value, and this entry of a table says where in its file (`table::values`).
+    /// The key has a value, and this table entry says where in the table's file it is stored
+    /// (`table::values`).
     PutAt = 4,
 }
 
 impl Kind {
-    /// The kind of a discriminant read from a disk.
+    /// The kind with a discriminant that was read from a disk.
     pub(crate) fn from_u8(byte: u8) -> Option<Kind> {
         match byte {
             1 => Some(Kind::Put),

@@ -1,6 +1,6 @@
-//! Metrics: what the store did and holds, counted always, gathered when asked for.
+//! Metrics: what the store did and what it holds, always counted, collected on request.
 //!
-//! With the feature `serde` a [`Metrics`] serialises.
+//! With the feature `serde`, [`Metrics`] can be serialised.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StallMetrics {
-    /// How many.
+    /// How many waits.
     pub count: u64,
-    /// How long together.
+    /// How long all waits took together.
     pub total_ns: u64,
 }
 
@@ -22,9 +22,9 @@ pub struct OutputTable {
     pub table: u64,
     /// The level it was written to.
     pub level: u8,
-    /// How long it is.
+    /// Its length.
     pub len_bytes: u64,
-    /// Where it was put on the drive: first block and number of blocks of each piece, in order.
+    /// Its place on the drive: first block and number of blocks of each piece, in order.
     pub extents: Vec<(u64, u64)>,
 }
 
@@ -36,27 +36,27 @@ pub struct CompactionLine {
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
-    /// Of which keyspace.
+    /// The keyspace it ran in.
     pub keyspace: String,
     /// The plan in words: tables, levels, reason.
     pub plan: String,
     /// The level it compacted.
     pub level: u8,
-    /// The level it wrote to; the first where it wrote to several.
+    /// The level it wrote to; the first of them if it wrote to several.
     pub output_level: u8,
-    /// How many tables went in.
+    /// The number of tables it read.
     pub input_table_count: usize,
-    /// How many came out; none for a move.
+    /// The number of tables it wrote; 0 for a move.
     pub output_table_count: usize,
-    /// What it read; nothing for a move.
+    /// Bytes it read; 0 for a move.
     pub in_len_bytes: u64,
-    /// What it wrote.
+    /// Bytes it wrote.
     pub out_len_bytes: u64,
     /// The tables it wrote, level by level.
     pub outputs: Vec<OutputTable>,
     /// Entries read.
     pub entry_count: u64,
-    /// Entries dropped: overwritten, deleted, or deletes without anything left to delete.
+    /// Entries dropped: overwritten or deleted ones, and deletes with nothing left to delete.
     pub dropped_count: u64,
 }
 
@@ -66,13 +66,13 @@ pub struct CompactionLine {
 pub struct LevelMetrics {
     /// The level.
     pub level: u8,
-    /// Sorted runs.
+    /// The number of sorted runs.
     pub run_count: usize,
-    /// Tables.
+    /// The number of tables.
     pub table_count: usize,
-    /// How long they are together.
+    /// The length of all tables together.
     pub len_bytes: u64,
-    /// Entries, deletes and overwritten ones included.
+    /// Entries, including deletes and overwritten ones.
     pub entry_count: u64,
 }
 
@@ -82,82 +82,82 @@ pub struct LevelMetrics {
 pub struct KeyspaceMetrics {
     /// Its name.
     pub name: String,
-    /// Memory of its memtables.
+    /// Memory in use by its memtables.
     pub memtable_len_bytes: u64,
-    /// Memtables that wait for their flush.
+    /// Memtables that wait to be flushed.
     pub immutable_memtable_count: usize,
     /// The levels that have tables.
     pub levels: Vec<LevelMetrics>,
-    /// Of level 0, what lies in the order of its writes.
+    /// Length of the tables of level 0 whose values are in the order in which they were written.
     pub unsorted_len_bytes: u64,
 }
 
-/// What the store did since it was opened, and what it holds.
+/// What the store did since it was opened, and what it holds now.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Metrics {
     /// Keys and values written by the user.
     pub user_bytes: u64,
-    /// Of that, what a log on a flash drive took, because a compaction ran.
+    /// Part of `user_bytes`: written to a log on the flash drive because a compaction ran.
     pub offloaded_bytes: u64,
     /// Operations written by the user.
     pub user_op_count: u64,
-    /// Written to logs.
+    /// Bytes written to logs.
     pub log_bytes: u64,
     /// Flushes.
     pub flush_count: u64,
-    /// Written by flushes.
+    /// Bytes written by flushes.
     pub flush_out_bytes: u64,
-    /// How long flushes took together, waiting for the drive behind others included.
+    /// How long all flushes took together, including their wait for the drive.
     pub flush_total_ns: u64,
-    /// Compactions, moves included.
+    /// Compactions, including moves.
     pub compaction_count: u64,
     /// Compactions that only moved tables to another level.
     pub move_count: u64,
     /// Compactions that could not read a table and were tried again.
     pub compaction_read_failure_count: u64,
-    /// Of tables that compactions could not read, again and again, and leave where they are until the store is opened
-    /// again: what was wrong with each, and what to do.
+    /// The tables that compactions repeatedly failed to read. Compactions leave them in place until
+    /// the store is opened again. Each entry says what is wrong and what to do.
     pub tables_set_aside: Vec<String>,
-    /// Read by compactions.
+    /// Bytes read by compactions.
     pub compaction_in_bytes: u64,
-    /// Written by compactions.
+    /// Bytes written by compactions.
     pub compaction_out_bytes: u64,
-    /// Bytes written by flush and compaction for each byte of the user.
+    /// Bytes written by flushes and compactions, per byte of the user.
     pub write_amp_ratio: f64,
     /// Writes that waited for a flush or for compaction.
     pub stall_stop: StallMetrics,
-    /// Writes that were slowed down to the pace of compaction.
+    /// Writes that were slowed to the pace of compaction.
     pub stall_slowdown: StallMetrics,
-    /// Writes that were delayed because many files lie on the flash drive.
+    /// Writes that were delayed because the flash drive holds many files.
     pub stall_offload: StallMetrics,
-    /// Block cache: look-ups that found their block.
+    /// Block cache: look-ups that found the block.
     pub cache_hit_count: u64,
-    /// Block cache: look-ups that did not.
+    /// Block cache: look-ups that did not find the block.
     pub cache_miss_count: u64,
     /// Block cache: memory in use.
     pub cache_len_bytes: u64,
-    /// Memory of the filters, indexes and range tombstones of open tables.
+    /// Memory in use by the filters, indexes and range tombstones of open tables.
     pub table_memory_len_bytes: u64,
     /// Tables that are open.
     pub open_table_count: usize,
-    /// Memory of all memtables.
+    /// Memory in use by all memtables.
     pub memtable_len_bytes: u64,
-    /// Snapshots that are held.
+    /// The number of snapshots held.
     pub snapshot_count: usize,
-    /// The last sequence number given out.
+    /// The last sequence number that was assigned.
     pub last_seq: u64,
     /// The keyspaces, in order of their numbers.
     pub keyspaces: Vec<KeyspaceMetrics>,
-    /// The last compactions, oldest first: as many as
-    /// [`Options::compaction_line_count_max`](crate::Options::compaction_line_count_max).
+    /// The last compactions, oldest first; at most
+    /// [`Options::compaction_line_count_max`](crate::Options::compaction_line_count_max) of them.
     pub compactions: Vec<CompactionLine>,
-    /// The plans of the last compactions that failed, in words, oldest first.
+    /// The plans of the last failed compactions, in words, oldest first.
     pub failed_compactions: Vec<String>,
 }
 
 impl CompactionLine {
-    /// What it wrote to `level`.
+    /// The bytes it wrote to `level`.
     pub fn out_len_bytes_of(&self, level: u8) -> u64 {
         let outputs = self.outputs.iter().filter(|output| output.level == level);
         outputs.map(|output| output.len_bytes).sum()

@@ -5,7 +5,7 @@
 //!                      c------#4--------------t
 //! ```
 //!
-//! Fragments do not overlap, so that the tombstones over a key are one binary search away.
+//! Fragments do not overlap, so one binary search finds the tombstones over a key.
 //!
 //! Invariants
 //!   R1  Fragments are in order of `start`, do not overlap, are not empty; neighbours that touch
@@ -14,10 +14,10 @@
 //!   R3  An entry with sequence number s is deleted for a reader at `snapshot` if a tombstone over
 //!       its key has a number t with s < t <= `snapshot`.
 //!
-//! Source: fragmented range tombstones (RocksDB, Pebble). In a memtable they are fragmented in
-//! pieces of [`PIECE_LEN`]: n nested ranges have n^2/2 numbers when fragmented together, unless only
-//! those are kept that readers can tell apart ([`FragmentedTombstones::for_snapshots`]).
-//! Not here: which tombstones a compaction may drop.
+//! Source: fragmented range tombstones (RocksDB, Pebble). A memtable fragments them in pieces of
+//! [`PIECE_LEN`], because n nested ranges fragmented together have n^2/2 numbers. That growth ends
+//! only if just the numbers that readers can tell apart are kept
+//! ([`FragmentedTombstones::for_snapshots`]). Not here: which tombstones a compaction may drop.
 
 use crate::key::Seq;
 use bytes::Bytes;
@@ -51,7 +51,7 @@ pub(crate) struct Fragment<'a> {
     pub(crate) seqs: &'a [Seq],
 }
 
-/// Range tombstones cut where they begin and end, ready to be asked.
+/// Range tombstones cut at each other's bounds, ready for look-ups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FragmentedTombstones {
     fragments: Vec<Stored>,
@@ -66,13 +66,13 @@ struct Stored {
 }
 
 impl FragmentedTombstones {
-    /// Fragments `tombstones`, in any order, and keeps every sequence number.
+    /// Fragments `tombstones`, given in any order, and keeps every sequence number.
     pub(crate) fn new(tombstones: &[RangeTombstone]) -> FragmentedTombstones {
         Self::build(tombstones, &mut |active, out| out.extend(active.iter().rev()))
     }
 
     /// Fragments `tombstones` and keeps what readers at the `snapshots` (ascending) or at the
-    /// newest state can tell apart: per fragment the newest number at or below each of them.
+    /// newest state can tell apart: in each fragment, the newest number at or below each snapshot.
     pub(crate) fn for_snapshots(
         tombstones: &[RangeTombstone],
         snapshots: &[Seq],
@@ -98,7 +98,7 @@ impl FragmentedTombstones {
         let mut ends = starts.clone();
         starts.sort_by(|a, b| a.start.cmp(&b.start));
         ends.sort_by(|a, b| a.end.cmp(&b.end));
-        // A number may be there twice: a tombstone that was cut in two and put together again.
+        // A number may occur twice: a tombstone was cut in two, and the parts were joined again.
         let mut repeats: Vec<Seq> = Vec::new();
         let mut active: BTreeSet<Seq> = BTreeSet::new();
         let mut chosen = Vec::new();
@@ -144,7 +144,7 @@ impl FragmentedTombstones {
         self.fragments.push(Stored { start, end, seqs: first..self.seqs.len() });
     }
 
-    /// The part of the tombstones in `lower..upper`; `None` is no bound.
+    /// The part of the tombstones inside `lower..upper`; `None` means unbounded.
     pub(crate) fn truncate(
         &self,
         lower: Option<&[u8]>,
@@ -198,7 +198,8 @@ impl FragmentedTombstones {
         self.newest(fragment, snapshot)
     }
 
-    /// As [`Self::max_seq_covering`], and the run of keys around `user_key` with the same answer.
+    /// Like [`Self::max_seq_covering`], with the run of keys around `user_key` that has the same
+    /// answer.
     pub(crate) fn cover_around(&self, user_key: &[u8], snapshot: Seq) -> Cover {
         let after = self.fragments.partition_point(|f| f.start <= user_key);
         let (before, rest) = self.fragments.split_at(after);
@@ -222,7 +223,7 @@ impl FragmentedTombstones {
     }
 }
 
-/// A run of keys, `start..end` with `None` for no bound, and the newest tombstone over all of it.
+/// A run of keys, `start..end` with `None` for unbounded, and the newest tombstone over all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cover {
     pub(crate) start: Option<Bytes>,
@@ -236,7 +237,7 @@ impl Cover {
             && self.end.as_ref().is_none_or(|end| user_key < end)
     }
 
-    /// What both say about the keys that are in both.
+    /// The keys in both runs, with the newer of the two tombstones.
     pub(crate) fn intersect(self, other: Cover) -> Cover {
         let end = match (self.end, other.end) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -246,14 +247,14 @@ impl Cover {
     }
 }
 
-/// How many tombstones of a memtable are fragmented together: reading after a write fragments at
-/// most so many anew, and asking costs one binary search a piece.
+/// How many tombstones of a memtable are fragmented together. A read after a write fragments at
+/// most this many again, and a look-up costs one binary search per piece.
 const PIECE_LEN: usize = 128;
 
 /// The range tombstones of a memtable.
 #[derive(Debug, Default)]
 pub(crate) struct MemTombstones {
-    /// Outside the lock, so that asking where there are none costs one load.
+    /// Outside the lock, so that a look-up without any tombstones costs one load.
     count: AtomicUsize,
     len_bytes: AtomicUsize,
     lists: RwLock<Lists>,
@@ -261,11 +262,11 @@ pub(crate) struct MemTombstones {
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// As written, in order of sequence number.
+    /// The tombstones as written, in order of sequence number.
     written: Vec<RangeTombstone>,
-    /// The first of `written`, in pieces of [`PIECE_LEN`].
+    /// The first tombstones of `written`, fragmented in pieces of [`PIECE_LEN`].
     pieces: Vec<Arc<FragmentedTombstones>>,
-    /// The others, fragmented by the first reader who asks.
+    /// The remaining tombstones, fragmented by the first reader that needs them.
     tail: OnceLock<Arc<FragmentedTombstones>>,
 }
 
@@ -279,7 +280,7 @@ impl Lists {
 }
 
 impl MemTombstones {
-    /// Adds a tombstone; `seq` is above all before it. An empty range adds nothing.
+    /// Adds a tombstone; `seq` is above all earlier ones. An empty range adds nothing.
     pub(crate) fn insert(&self, start: &[u8], end: &[u8], seq: Seq) {
         if start >= end {
             return;
@@ -293,7 +294,7 @@ impl MemTombstones {
             lists.pieces.push(piece);
             lists.tail = OnceLock::new();
         }
-        // Once as written and once in fragments, which share the keys.
+        // Counted twice: as written, and as fragments, which share the keys.
         let added = start.len() + end.len() + size_of::<RangeTombstone>() + size_of::<Stored>();
         self.len_bytes.fetch_add(added, Ordering::Relaxed);
         self.count.store(lists.written.len(), Ordering::Release);
@@ -304,7 +305,7 @@ impl MemTombstones {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// The memory in use, about: nested ranges take more.
+    /// The memory in use, approximately; nested ranges use more.
     pub(crate) fn len_bytes(&self) -> usize {
         self.len_bytes.load(Ordering::Relaxed)
     }
@@ -314,7 +315,7 @@ impl MemTombstones {
         if self.is_empty() {
             return None;
         }
-        // Newer pieces have higher numbers: the first answer is the highest.
+        // Later pieces have higher numbers, so the first answer is the highest.
         let lists = self.lists.read();
         let pieces = lists.pieces.iter().rev();
         std::iter::once(lists.tail())
@@ -322,7 +323,7 @@ impl MemTombstones {
             .find_map(|piece| piece.max_seq_covering(user_key, snapshot))
     }
 
-    /// The tombstones in pieces, in no particular order; empty where there are none.
+    /// The tombstones in pieces, in no particular order; no pieces if there are no tombstones.
     pub(crate) fn views(&self) -> Vec<Arc<FragmentedTombstones>> {
         if self.is_empty() {
             return Vec::new();

@@ -1,19 +1,19 @@
-//! Snapshots: a point in the order of writes that somebody reads as of.
+//! Snapshots: points in the order of writes at which reads are made.
 
 use crate::key::Seq;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The sequence numbers that somebody reads at, each with how many do.
+/// The sequence numbers of the snapshots held, each with the number of its holders.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     held: Mutex<BTreeMap<Seq, usize>>,
 }
 
 impl Snapshots {
-    /// Holds the number that `visible` returns, which is asked under the lock: a compaction that
-    /// lists the snapshots before has seen no newer write than that.
+    /// Takes a snapshot at the number that `visible` returns. `visible` is called under the lock,
+    /// so a compaction that listed the snapshots earlier has seen no write newer than that number.
     pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> Seq) -> Snapshot {
         let mut held = self.held.lock();
         let seq = visible();
@@ -21,7 +21,7 @@ impl Snapshots {
         Snapshot { seq, owner: Arc::clone(self) }
     }
 
-    /// All numbers held, ascending.
+    /// The sequence numbers of all snapshots held, ascending.
     pub(crate) fn list(&self) -> Vec<Seq> {
         self.held.lock().keys().copied().collect()
     }
@@ -32,8 +32,8 @@ impl Snapshots {
     }
 }
 
-/// A point in the order of writes. What a reader sees at it does not change while it lives; data
-/// that only it needs are kept until it is dropped.
+/// A point in the order of writes. A reader sees the same data at it for as long as it is held.
+/// Data that only the snapshot needs are kept until it is dropped.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(crate) seq: Seq,
@@ -41,12 +41,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The number of the last write that it sees.
+    /// The sequence number of the last write that the snapshot sees.
     pub fn sequence(&self) -> u64 {
         self.seq.0
     }
 
-    /// Whether it belongs to the store with these snapshots.
+    /// Whether the snapshot belongs to the store with these snapshots.
     pub(crate) fn is_of(&self, owner: &Arc<Snapshots>) -> bool {
         Arc::ptr_eq(&self.owner, owner)
     }

@@ -1,4 +1,4 @@
-//! Watching one long call: how far it is, and whether it should go on.
+//! Watching a long call: how far it has got, and whether it should continue.
 //!
 //! ```text
 //!   compact_range_with, check_with, wait_idle_with
@@ -7,31 +7,33 @@
 //! ```
 //!
 //! Invariants
-//!   W1  A call that was stopped has left nothing half done: what it committed stays, what it had
-//!       only begun is as if it had never been begun.
+//!   W1  A stopped call leaves nothing half done: what it committed stays, and unfinished work is
+//!       undone.
 
 use crate::EngineError;
 use std::ops::ControlFlow;
 
-/// How far a long call is.
+/// How far a long call has got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done.
+    /// Bytes done.
     pub done_bytes: u64,
-    /// What there is to do, as far as it can be told now; 0 if it cannot.
+    /// Bytes to do, as far as the call knows now; 0 if it does not know.
     pub total_bytes: u64,
 }
 
-/// Looks on after every step of a long call, about every MiB; `Break` stops it there.
+/// A callback after every step of a long call, about every MiB; `Break` stops the call there.
 pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
-/// Lets everything go on.
+/// A watch that never stops a call.
 pub(crate) fn unwatched(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
+/// Reports `progress` to the watch.
+///
 /// # Errors
-/// [`EngineError::Stopped`] if the watch says so.
+/// [`EngineError::Stopped`] if the watch stops the call.
 pub(crate) fn ask(
     watch: &mut Watch<'_>,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! Checkpoints and backups: the store as it was, kept on the same drive or copied to another.
+//! Checkpoints and backups: the store at one moment, kept on the same drive or copied to another.
 //!
 //! ```text
 //!   000042.tbl ---.                        compaction removes this name ...
@@ -6,8 +6,9 @@
 //!   checkpoint/monday/000042.tbl ---'      ... and this one keeps them
 //! ```
 //!
-//! A checkpoint is a snapshot record of the state in the catalog and a second name for each of its
-//! tables, made by one commit; it costs no copy, but space as its tables are compacted away.
+//! A checkpoint is a snapshot record of the state in the catalog, and a second name for each of its
+//! tables. One commit makes both. Nothing is copied, but tables that compaction replaces keep their
+//! space.
 
 use crate::EngineError;
 use crate::batch::KeyspaceId;
@@ -26,21 +27,22 @@ use crate::work::flush;
 use imbrex_files::{AppRecord, Commit, CommitKind, FileBuffer, FileKind, Files, Hints};
 use std::sync::Arc;
 
-/// The record of `state` alone, without its checkpoints.
+/// The snapshot record of `state`, without its checkpoints.
 fn snapshot_record(state: &StoreState) -> Vec<u8> {
     let bare = StoreState { checkpoints: Default::default(), ..state.clone() };
     format::encode(RecordKind::Snapshot, &bare.to_edit())
 }
 
 impl Db {
-    /// Keeps the store under `name`, durably, until the checkpoint is deleted: everything written
-    /// before one moment during the call, over all keyspaces, and nothing written after it.
+    /// Keeps the store as it is at one moment during the call under `name`, durably, until the
+    /// checkpoint is deleted. It holds everything written before that moment, in all keyspaces, and
+    /// nothing written later.
     ///
     /// Cost: a flush, and a name for each table.
     ///
     /// # Errors
-    /// [`EngineError::CheckpointExists`], [`EngineError::BadName`], [`EngineError::Files`], and what
-    /// [`Db::flush`] says.
+    /// [`EngineError::CheckpointExists`], [`EngineError::BadName`], [`EngineError::Files`], and the
+    /// errors of [`Db::flush`].
     pub fn checkpoint(&self, name: &str) -> Result<(), EngineError> {
         check_name("checkpoint", name)?;
         let store = self.store();
@@ -69,8 +71,9 @@ impl Db {
         self.store().state().checkpoints.into_keys().collect()
     }
 
-    /// Opens a checkpoint for reading; writes to it are refused. Of a store that does without what is missing or
-    /// damaged ([`OpenMode`](crate::OpenMode)) checkpoints do so too.
+    /// Opens a checkpoint for reading; writes to it are refused. If the store was opened without
+    /// its missing or damaged parts ([`OpenMode`](crate::OpenMode)), its checkpoints are opened in
+    /// the same way.
     ///
     /// # Errors
     /// [`EngineError::NoCheckpoint`], [`EngineError::Corrupt`], [`EngineError::Files`].
@@ -102,7 +105,7 @@ impl Db {
         Db::start(Store::new(start), recovery)
     }
 
-    /// Deletes a checkpoint; who reads it goes on reading.
+    /// Deletes a checkpoint. Handles that are open on it can still read.
     ///
     /// # Errors
     /// [`EngineError::NoCheckpoint`], [`EngineError::Files`].
@@ -121,19 +124,20 @@ impl Db {
             change.edit.checkpoints_dropped.push(name.to_owned());
             Ok(change)
         })?;
-        // A flush may have waited for this room.
+        // A flush may have been blocked for want of this space.
         store.refresh_space();
         store.runtime.scheduler.notify();
         Ok(())
     }
 
-    /// Copies the store to an empty file layer, which can be opened as a store then: everything written
-    /// before one moment during the call, over all keyspaces, and nothing written after it.
+    /// Copies the store as it is at one moment during the call to an empty file layer. The copy can
+    /// be opened as a store. It holds everything written before that moment, in all keyspaces, and
+    /// nothing written later.
     ///
     /// Cost: a flush; reads and writes all tables once; memory for one table.
     ///
     /// # Errors
-    /// [`EngineError::BackupTarget`], [`EngineError::Files`], and what [`Db::flush`] says.
+    /// [`EngineError::BackupTarget`], [`EngineError::Files`], and the errors of [`Db::flush`].
     pub fn backup_to(&self, target: &dyn Files) -> Result<(), EngineError> {
         let file_count = target.list("").len() + target.app_records().len();
         if file_count > 0 {

@@ -49,12 +49,12 @@ impl Keyspace {
         &self.state.name
     }
 
-    /// The options it was made with.
+    /// The options it was created with.
     pub fn options(&self) -> &KeyspaceOptions {
         &self.state.options
     }
 
-    /// From now on `key` has `value`. Not durable until a sync; a crash takes it only together with
+    /// Sets the value of `key`. Not durable until a sync; a crash that loses the write also loses
     /// everything written after it.
     ///
     /// # Errors
@@ -65,11 +65,12 @@ impl Keyspace {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// As [`Keyspace::put`], with options. With `sync` an error of no space ([`EngineError::is_no_space`]) may be of the
-    /// sync alone: then the write is made and seen at once, and only whether it is durable is open.
+    /// Like [`Keyspace::put`], with options. With `sync`, a no-space error
+    /// ([`EngineError::is_no_space`]) may come from the sync alone. The write is then complete and
+    /// visible, and only its durability is unknown.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// The errors of [`Keyspace::put`].
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -82,18 +83,19 @@ impl Keyspace {
         write::write_one(self.store(), &self.state, Kind::Put, key, value, options)
     }
 
-    /// From now on `key` has no value.
+    /// Deletes the value of `key`, if it has one.
     ///
     /// # Errors
-    /// As [`Keyspace::put`], but not for lack of space.
+    /// The errors of [`Keyspace::put`]. A delete may still succeed when puts are refused for want
+    /// of space.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<(), EngineError> {
         self.delete_with(key, WriteOptions::default())
     }
 
-    /// As [`Keyspace::delete`], with options.
+    /// Like [`Keyspace::delete`], with options.
     ///
     /// # Errors
-    /// As [`Keyspace::delete`].
+    /// The errors of [`Keyspace::delete`].
     pub fn delete_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -103,18 +105,18 @@ impl Keyspace {
         write::write_one(self.store(), &self.state, Kind::Delete, key.as_ref(), &[], options)
     }
 
-    /// From now on no key in `range` has a value. Cost: that of one delete.
+    /// Deletes the values of all keys in `range`. Costs as much as one delete.
     ///
     /// # Errors
-    /// As [`Keyspace::delete`], and [`EngineError::RangeOrder`].
+    /// The errors of [`Keyspace::delete`], and [`EngineError::RangeOrder`].
     pub fn delete_range(&self, range: Range<impl AsRef<[u8]>>) -> Result<(), EngineError> {
         self.delete_range_with(range, WriteOptions::default())
     }
 
-    /// As [`Keyspace::delete_range`], with options.
+    /// Like [`Keyspace::delete_range`], with options.
     ///
     /// # Errors
-    /// As [`Keyspace::delete_range`].
+    /// The errors of [`Keyspace::delete_range`].
     pub fn delete_range_with(
         &self,
         range: Range<impl AsRef<[u8]>>,
@@ -122,7 +124,7 @@ impl Keyspace {
     ) -> Result<(), EngineError> {
         let (start, end) = (range.start.as_ref(), range.end.as_ref());
         if !check_range(start, end)? {
-            // As with an empty batch: what was written before it is durable.
+            // As with an empty batch, a sync makes earlier writes durable.
             self.state.check_exists()?;
             return if options.sync { write::sync(self.store()) } else { Ok(()) };
         }
@@ -131,8 +133,8 @@ impl Keyspace {
 
     /// The value of `key`.
     ///
-    /// Cost: memory only if the key is in a memtable, or in no table by the filters; else one read
-    /// of one block, if it is not cached.
+    /// Cost: memory only if the key is in a memtable, or if the filters show that no table has it.
+    /// Otherwise one read of one block, unless it is cached.
     ///
     /// # Errors
     /// [`EngineError::KeyLen`], [`EngineError::NoKeyspace`], [`EngineError::Corrupt`],
@@ -143,7 +145,7 @@ impl Keyspace {
         let store = self.store();
         store.runtime.scheduler.yield_now();
         check_key(key)?;
-        // Y2: the view first, the number second.
+        // Y2: load the view first, the number second.
         let view = self.state.view();
         let seq = store.visible();
         self.state.check_exists()?;
@@ -153,7 +155,7 @@ impl Keyspace {
     /// The value that `key` had at `snapshot`.
     ///
     /// # Errors
-    /// As [`Keyspace::get`], and [`EngineError::ForeignSnapshot`].
+    /// The errors of [`Keyspace::get`], and [`EngineError::ForeignSnapshot`].
     pub fn get_at(
         &self,
         snapshot: &Snapshot,
@@ -163,18 +165,19 @@ impl Keyspace {
         store.runtime.scheduler.yield_now();
         check_key(key.as_ref())?;
         let seq = self.check_snapshot(snapshot)?;
-        // Before: what a drop leaves behind has nothing.
+        // Load the view before the check: a dropped keyspace has an empty view.
         let view = self.state.view();
         self.state.check_exists()?;
         get(&view, key.as_ref(), seq, &store.cache)
     }
 
-    /// The values of all `keys`, as of one moment, in their order.
+    /// The values of all `keys` at one moment, in the order of `keys`.
     ///
-    /// Cost: less than as many gets: keys are looked up in order, so that neighbours share blocks.
+    /// Cost: less than that many gets. Keys are looked up in key order, so that neighbours share
+    /// blocks.
     ///
     /// # Errors
-    /// As [`Keyspace::get`].
+    /// The errors of [`Keyspace::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>, EngineError> {
         let store = self.store();
         store.runtime.scheduler.yield_now();
@@ -224,10 +227,10 @@ impl Keyspace {
         Ok(Iter::new(IterSources { entries, tombstones, losses, pin }, seq, bounds))
     }
 
-    /// The entries in `range`, in order of key; also from the back.
+    /// The entries in `range` in key order, from either end.
     ///
     /// # Errors
-    /// As [`Keyspace::iter`]; later errors are items.
+    /// The errors of [`Keyspace::iter`]; errors after the first entry are items.
     pub fn range<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -236,20 +239,23 @@ impl Keyspace {
         Ok(Entries::from(self.iter(options)?))
     }
 
-    /// The entries whose keys start with `prefix`, in order of key; also from the back.
+    /// The entries whose keys start with `prefix` in key order, from either end.
     ///
     /// # Errors
-    /// As [`Keyspace::range`].
+    /// The errors of [`Keyspace::range`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Entries, EngineError> {
         let options = ReadOptions::default().with_prefix(prefix);
         Ok(Entries::from(self.iter(options)?))
     }
 
-    /// Merges everything in `range` down to the last level that holds any of it: overwritten and
-    /// deleted data go, unless a snapshot still sees them. What was overwritten while a snapshot saw it, and is
-    /// in the last level already, goes when that part is written anew. `None` is without end.
+    /// Merges everything in `range` down to the last level that holds any of it. A bound of `None`
+    /// is unbounded.
     ///
-    /// Cost: reads and writes the range about once a level.
+    /// Overwritten and deleted data are dropped, unless a snapshot still sees them. If data were
+    /// overwritten while a snapshot saw them and are in the last level already, they are dropped
+    /// when that part is next rewritten.
+    ///
+    /// Cost: reads and writes the range about once per level.
     ///
     /// # Errors
     /// [`EngineError::NoKeyspace`], [`EngineError::Poisoned`], [`EngineError::Files`],
@@ -262,11 +268,11 @@ impl Keyspace {
         self.compact_range_with(start, end, &mut unwatched)
     }
 
-    /// As [`Keyspace::compact_range`], watched: `watch` is told after every step how far it is, and
-    /// may stop it. What it has merged until then stays merged.
+    /// Like [`Keyspace::compact_range`], with a watch. The call reports its progress to `watch`
+    /// after every step, and `watch` may stop it. What was merged before that stays merged.
     ///
     /// # Errors
-    /// As [`Keyspace::compact_range`], and [`EngineError::Stopped`].
+    /// The errors of [`Keyspace::compact_range`], and [`EngineError::Stopped`].
     pub fn compact_range_with(
         &self,
         start: Option<&[u8]>,
@@ -285,7 +291,7 @@ impl Keyspace {
         compact::compact_range(store, &self.state, &range, watch)
     }
 
-    /// About how long the tables' data in `range` are; what is in memtables is not counted.
+    /// The approximate length of the tables' data in `range`; data in memtables are not counted.
     ///
     /// # Errors
     /// [`EngineError::NoKeyspace`], [`EngineError::Corrupt`], [`EngineError::Files`].

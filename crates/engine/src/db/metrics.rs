@@ -1,11 +1,11 @@
-//! Gathering the metrics of a store, and its properties by name.
+//! Collecting the metrics of a store, and its properties by name.
 
 use crate::EngineError;
 use crate::metrics::{KeyspaceMetrics, LevelMetrics, Metrics};
 use crate::store::Store;
 use std::sync::atomic::Ordering;
 
-/// Gathers everything. Cost: a walk over all tables.
+/// Collects all metrics. Cost: a walk over all tables.
 pub(crate) fn metrics(store: &Store) -> Metrics {
     let mut metrics = Metrics::default();
     {
@@ -74,7 +74,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
     metrics
 }
 
-/// A property by name, as text; `None` for a name that means nothing.
+/// The property called `name`, as text; `None` if there is no such property.
 pub(crate) fn property(store: &Store, name: &str) -> Option<String> {
     let metrics = metrics(store);
     Some(match name {

@@ -1,4 +1,4 @@
-//! The store's handle: opening, batches, snapshots, keyspaces, and what concerns all of it.
+//! The store's handle: opening, batches, snapshots, keyspaces, and what concerns the whole store.
 
 mod checkpoint;
 pub(crate) mod keyspace;
@@ -32,19 +32,20 @@ use imbrex_files::{CommitKind, Files};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An open store. Cheap to clone; the store closes when the last clone, [`Keyspace`] or iterator
-/// that came from it is gone.
+/// An open store. Cheap to clone. The store closes when the last clone, [`Keyspace`] and iterator
+/// of it are dropped.
 #[derive(Clone, Debug)]
 pub struct Db {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Db {
-    /// Opens the store in `files`, or makes an empty one if there is none.
+    /// Opens the store in `files`, or creates an empty one if there is none.
     ///
-    /// Whatever was acknowledged with `sync` is there; see the crate's durability contract. Cost:
-    /// reads the catalog's records and the logs; what the logs hold is written to tables, or, where the drive has no
-    /// room for them, stays in memory ([`Recovery::kept_log_count`]).
+    /// All writes acknowledged with `sync` are there; see the crate's durability contract. Cost:
+    /// reads the catalog's records and the logs, and writes the content of the logs to tables. If
+    /// the drive has no room for those tables, the content stays in memory
+    /// ([`Recovery::kept_log_count`]).
     ///
     /// # Errors
     /// [`EngineError::NoStore`], [`EngineError::BadOption`], [`EngineError::Version`],
@@ -59,7 +60,7 @@ impl Db {
         Db::start(store, recovery)
     }
 
-    /// A handle on `store`, with its jobs running if it has any.
+    /// A handle on `store`; starts the store's jobs, if it has any.
     pub(crate) fn start(store: Store, recovery: Recovery) -> Result<Db, EngineError> {
         let store = Arc::new(store);
         let default = find(&store, DEFAULT_KEYSPACE)?;
@@ -80,13 +81,14 @@ impl Db {
         &self.shared.store
     }
 
-    /// How the opening went.
+    /// What recovery found when the store was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.shared.recovery
     }
 
-    /// What was passed over so far because it is damaged, a sentence each; of a store that is opened for
-    /// [`OpenMode::Salvage`](crate::OpenMode::Salvage). Cursors add to it as they meet it.
+    /// What was skipped so far because it is damaged, one sentence each. Only for a store opened
+    /// with [`OpenMode::Salvage`](crate::OpenMode::Salvage). Cursors add to it when they meet
+    /// damage.
     pub fn losses(&self) -> Vec<String> {
         self.store().losses.as_ref().map_or_else(Vec::new, |losses| losses.sentences())
     }
@@ -104,8 +106,8 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(&self.shared), find(self.store(), name)?))
     }
 
-    /// Makes a keyspace; durable on return, as is everything written before. Waits for a checkpoint or
-    /// backup that flushes.
+    /// Creates a keyspace. It is durable on return, and so is everything written before. Waits
+    /// while a checkpoint or backup flushes.
     ///
     /// # Errors
     /// [`EngineError::KeyspaceExists`], [`EngineError::BadName`], [`EngineError::BadOption`],
@@ -122,7 +124,7 @@ impl Db {
         options.check()?;
         let mut created = None;
         let writer = flush::writer_without_cut(store)?;
-        // What was written before must not be gone where the keyspace is there.
+        // If the keyspace survives a crash, writes from before it must survive too.
         write::sync_wal(store, writer.wal.as_deref())?;
         store.commit_with(|state| {
             if state.keyspaces.values().any(|entry| entry.record.name == name) {
@@ -145,11 +147,11 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(&self.shared), keyspace))
     }
 
-    /// Drops a keyspace with all it holds, at once and durably; the default keyspace stays. Everything
-    /// written before, to whatever keyspace, is durable on return.
+    /// Drops a keyspace and its content, at once and durably. The default keyspace cannot be
+    /// dropped. Everything written before, to any keyspace, is durable on return.
     ///
-    /// Space comes back when the last iterator over it is gone. Waits for a checkpoint or backup that
-    /// flushes.
+    /// Its space is freed when the last iterator over it is dropped. Waits while a checkpoint or
+    /// backup flushes.
     ///
     /// # Errors
     /// [`EngineError::NoKeyspace`], [`EngineError::BadName`], [`EngineError::Stalled`],
@@ -174,8 +176,8 @@ impl Db {
         let waited = store.runtime.scheduler.wait_until(&mut ready);
         let dropped = waited
             .map_err(|_| EngineError::Stalled { what: "a compaction of the keyspace" })
-            // What was written before the drop must not be gone where the keyspace is: a row may have
-            // been moved out of it.
+            // If the drop survives a crash, writes from before it must survive too: a row may have
+            // been moved to another keyspace.
             .and_then(|()| write::sync(store))
             .and_then(|()| {
                 store.commit_with(|state| {
@@ -191,21 +193,22 @@ impl Db {
             Ok(()) => store.forget_keyspace(keyspace.id),
             Err(_) => keyspace.is_dropped.store(false, Ordering::Release),
         }
-        // Who waits for a flush of it waits for nothing now; and there is room again.
+        // A caller that waits for a flush of this keyspace need not wait any longer, and there is
+        // space again.
         store.refresh_space();
         store.runtime.scheduler.notify();
         dropped
     }
 
-    /// The names of all keyspaces, in the order they were made.
+    /// The names of all keyspaces, in order of creation.
     pub fn keyspace_names(&self) -> Vec<String> {
         self.store().all_keyspaces().iter().map(|keyspace| keyspace.name.clone()).collect()
     }
 
-    /// Applies all operations of `batch` in order, or none of them; also after a crash.
+    /// Applies all operations of `batch` in order, or none of them, even after a crash.
     ///
-    /// With `sync` an error of no space ([`EngineError::is_no_space`]) may be of the sync alone: then the batch is
-    /// applied and seen at once, and only whether it is durable is open.
+    /// With `sync`, a no-space error ([`EngineError::is_no_space`]) may come from the sync alone.
+    /// The batch is then applied and visible, and only its durability is unknown.
     ///
     /// # Errors
     /// [`EngineError::NoKeyspace`], [`EngineError::NoSpace`], [`EngineError::Poisoned`],
@@ -214,10 +217,10 @@ impl Db {
         write::write_batch(self.store(), &mut batch, options)
     }
 
-    /// As [`Db::write`], and leaves `batch` empty, with its memory, for the next operations.
+    /// Like [`Db::write`], but leaves `batch` empty, with its memory, for further operations.
     ///
     /// # Errors
-    /// As [`Db::write`]; `batch` is unchanged then.
+    /// The errors of [`Db::write`]; `batch` is then unchanged.
     pub fn write_and_clear(
         &self,
         batch: &mut WriteBatch,
@@ -228,7 +231,7 @@ impl Db {
         Ok(())
     }
 
-    /// A point in the order of writes to read as of.
+    /// A snapshot of the store now.
     pub fn snapshot(&self) -> Snapshot {
         self.store().snapshots.take(|| self.store().visible())
     }
@@ -242,7 +245,7 @@ impl Db {
         write::sync(self.store())
     }
 
-    /// Writes all memtables to tables, durably.
+    /// Writes the content of all memtables to tables, durably.
     ///
     /// # Errors
     /// [`EngineError::Poisoned`], [`EngineError::Files`], [`EngineError::Stalled`].
@@ -251,8 +254,9 @@ impl Db {
         flush::flush_all(self.store())
     }
 
-    /// Returns when no background work is due: memtables that were frozen are in tables, and the
-    /// levels are in shape. One that is full is frozen by the next write; [`Db::flush`] takes all.
+    /// Waits until no background work is due: all frozen memtables are in tables, and the levels
+    /// are in shape. A full memtable is frozen only by the next write; use [`Db::flush`] to write
+    /// all memtables.
     ///
     /// # Errors
     /// [`EngineError::Poisoned`], [`EngineError::Stalled`].
@@ -260,11 +264,11 @@ impl Db {
         self.wait_idle_with(&mut unwatched)
     }
 
-    /// As [`Db::wait_idle`], watched: `watch` is told whenever background work has got further how
-    /// much it has read, and may stop the waiting, not the work.
+    /// Like [`Db::wait_idle`], with a watch. Whenever background work proceeds, `watch` gets the
+    /// number of bytes it has merged. `watch` may stop the waiting, but not the work.
     ///
     /// # Errors
-    /// As [`Db::wait_idle`], and [`EngineError::Stopped`].
+    /// The errors of [`Db::wait_idle`], and [`EngineError::Stopped`].
     pub fn wait_idle_with(&self, watch: &mut Watch<'_>) -> Result<(), EngineError> {
         let store = self.store();
         store.runtime.scheduler.notify();
@@ -286,10 +290,10 @@ impl Db {
         store.check_not_refused()
     }
 
-    /// Whether a put would find room now, on the drive and in its catalog.
+    /// Checks whether the drive and its catalog have room for a put now.
     ///
     /// # Errors
-    /// [`EngineError::NoSpace`]: how much must stay free, and how much is.
+    /// [`EngineError::NoSpace`], with how much must stay free and how much is free.
     pub fn check_room(&self) -> Result<(), EngineError> {
         let store = self.store();
         store.look_for_space();
@@ -308,39 +312,42 @@ impl Db {
         metrics::property(self.store(), name)
     }
 
-    /// Verifies everything: every table's checksums, order and counts, the levels, references from
-    /// records to files and back; of checkpoints their records, and the tables that only they have.
+    /// Verifies the whole store: the checksums, order and counts of every table, the levels, and
+    /// the references between records and files. Of checkpoints it verifies the records, and the
+    /// tables that only they have.
     ///
-    /// Cost: reads all data twice, what only checkpoints have once.
+    /// Cost: reads all data twice, and data that only checkpoints have once.
     ///
     /// # Errors
-    /// None for damage, which is in the report; [`EngineError::Files`] where a file cannot be read,
-    /// [`EngineError::NoCheckpoint`] for a checkpoint that was deleted while it is read.
+    /// Damage is not an error but part of the report. [`EngineError::Files`] if a file cannot be
+    /// read, [`EngineError::NoCheckpoint`] for a checkpoint that is deleted while the check reads
+    /// it.
     pub fn check(&self) -> Result<CheckReport, EngineError> {
         self.check_with(&mut unwatched)
     }
 
-    /// As [`Db::check`], watched: `watch` is told after every piece how far it is, and may stop it.
+    /// Like [`Db::check`], with a watch. The check reports its progress to `watch` after every
+    /// piece, and `watch` may stop it.
     ///
     /// # Errors
-    /// As [`Db::check`], and [`EngineError::Stopped`].
+    /// The errors of [`Db::check`], and [`EngineError::Stopped`].
     pub fn check_with(&self, watch: &mut Watch<'_>) -> Result<CheckReport, EngineError> {
         crate::open::check::check(self.store(), &self.recovery().missing, watch)
     }
 
-    /// Refuses all writes from now on, as after a failed flush, and ends background work: nothing more becomes
-    /// durable, by a close neither. Reads go on.
+    /// Refuses all writes from now on, as after a failed flush, and ends background work. Nothing
+    /// more becomes durable, not even on close. Reads still work.
     ///
-    /// For a caller that met a panic below, after which the state in memory may be half of a change. What is durable
-    /// is whole; to be written the store is closed and opened again.
+    /// For a caller that caught a panic in the store, after which the state in memory may hold half
+    /// of a change. The durable state is consistent. To write again, close the store and reopen it.
     pub fn abandon(&self, reason: &str) {
         let _ = self.store().poison(reason);
     }
 
-    /// Makes everything durable and ends background work. Other handles then refuse to write; to close
-    /// them too waits for the same and says whether all is durable.
+    /// Makes everything durable and ends background work. Other handles refuse writes from then on.
+    /// Closing another handle waits as well, and reports whether everything is durable.
     ///
-    /// Dropping the last handle does the same, but cannot say when it fails.
+    /// Dropping the last handle does the same, but cannot report a failure.
     ///
     /// # Errors
     /// [`EngineError::Poisoned`], [`EngineError::Files`].

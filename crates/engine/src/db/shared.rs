@@ -1,4 +1,4 @@
-//! What all handles of one store share.
+//! The state that all handles of one store share.
 
 use crate::EngineError;
 use crate::open::recover::Recovery;
@@ -8,7 +8,7 @@ use crate::work::write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What all handles of one store share; dropped, it closes the store.
+/// The state that all handles of one store share. Dropping it closes the store.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
@@ -21,18 +21,19 @@ impl Shared {
         let store = &self.store;
         store.is_closing.store(true, Ordering::Release);
         store.shut();
-        // Also where another handle was closed before: that may not have ended, or have failed.
+        // Sync even if another handle was closed before: its sync may still run, or may have
+        // failed.
         let synced = match store.gate() & gate::READ_ONLY {
             0 => write::sync(store),
             _ => Ok(()),
         };
         if let Err(error) = &synced {
-            // The next close says so too, and does not try again (S5).
+            // The next close reports it as well, and does not try again (S5).
             let _ = store.poison(&error.to_string());
         }
         store.runtime.scheduler.notify();
         let mut ready = || store.jobs.is_zero();
-        // A scheduler that was stopped has dropped its jobs: nothing is left to wait for.
+        // A scheduler that was stopped has dropped its jobs, so there is nothing to wait for.
         let _ = store.runtime.scheduler.wait_until(&mut ready);
         synced
     }
@@ -41,7 +42,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if !self.store.is_closing.load(Ordering::Acquire) {
-            // The failure is lost here, as documented; `close` reports it.
+            // The failure is lost here, as documented; only `close` reports it.
             let _ = self.close();
         }
     }
