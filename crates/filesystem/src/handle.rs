@@ -101,7 +101,7 @@ impl Writer {
         if let Some(last) = segments.last_mut() {
             last.len_bytes = last.len_bytes.min(len_bytes - last.start);
             if let Body::Log { damage, .. } = &mut last.body {
-                *damage = None; // It lies in what nobody wants any more.
+                *damage = None; // It lies in the part that is cut off.
             }
         }
         state.stored_len_bytes = len_bytes;

@@ -250,7 +250,7 @@ public final class ImbrexDb extends DB {
   }
 
   private void tell(String what, String key, Exception failure) {
-    if (store.tellsFailure()) {
+    if (store.isFirstFailure()) {
       String shown = key.length() <= 64 ? key : key.substring(0, 64) + "...";
       System.err.println("Imbrex: " + what + " " + shown + ": " + failure.getMessage()
           + " (later failures are only counted)");

@@ -26,7 +26,7 @@ final class SharedStore {
   private final Map<String, Long> keyspaces = new ConcurrentHashMap<>();
   private final Object[] stripes = new Object[STRIPE_COUNT];
   private int clientCount;
-  private boolean hasTold;
+  private boolean hasFailed;
 
   private SharedStore(String drives, String drive, String flash) throws StoreException {
     NativeBuffer out = new NativeBuffer(Long.BYTES);
@@ -96,9 +96,9 @@ final class SharedStore {
   }
 
   /** Whether this is the first failure, which is printed. YCSB only counts the others. */
-  synchronized boolean tellsFailure() {
-    boolean isFirst = !hasTold;
-    hasTold = true;
+  synchronized boolean isFirstFailure() {
+    boolean isFirst = !hasFailed;
+    hasFailed = true;
     return isFirst;
   }
 }
