@@ -1,17 +1,23 @@
-//! The flags of `imbrex ycsb`, with YCSB's names where it has them.
+//! The flags of `imbrex ycsb`, under YCSB's names if it has them.
 
 use crate::options::{Mode, TestbedOptions};
 use imbrex_workload::ycsb::properties::{Properties, PropertyError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The options of one `imbrex ycsb load` or `run`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct YcsbOptions {
-    /// A property file; later files override earlier ones
+    /// One of YCSB's core workloads, a to f, with 1000 records and 1000 operations; property files and
+    /// properties override it
+    #[arg(long, value_name = "LETTER", ignore_case = true)]
+    #[arg(value_parser = ["a", "b", "c", "d", "e", "f"], hide_possible_values = true)]
+    pub workload: Option<String>,
+
+    /// A property file; may be repeated, and later files override earlier ones
     #[arg(short = 'P', long = "properties", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// A property, which overrides the files: recordcount=100000
+    /// A property such as recordcount=100000, which overrides the files; may be repeated
     #[arg(short = 'p', long = "property", value_name = "KEY=VALUE")]
     pub assignments: Vec<String>,
 
@@ -19,7 +25,7 @@ pub struct YcsbOptions {
     #[arg(short = 's', long)]
     pub status: bool,
 
-    /// Prefix of status lines
+    /// Text at the beginning of status lines
     #[arg(short = 'l', long)]
     pub label: Option<String>,
 
@@ -31,22 +37,24 @@ pub struct YcsbOptions {
     #[arg(long)]
     pub target: Option<u64>,
 
-    /// The store: imbrex; a Redis server as redis://HOST:PORT or unix:///PATH (feature redis); a
-    /// database of the system's RocksDB or LevelDB as rocksdb:///PATH or leveldb:///PATH (feature
-    /// foreign); basic, which does nothing; the property db [default: imbrex]
+    /// The store; the property db [default: imbrex]
+    ///
+    /// imbrex; redis://HOST:PORT or unix:///PATH for a Redis server (feature redis); rocksdb:///PATH or
+    /// leveldb:///PATH for a database opened with the system's RocksDB or LevelDB (feature foreign); basic
+    /// for a store that does nothing.
     #[arg(long, value_name = "STORE")]
     pub db: Option<String>,
 
-    /// Random seed: in virtual time the same seed gives the same figures
+    /// Seed: in virtual time the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Time: virtual (a modelled disk, deterministic) or threads (this machine) [default: virtual;
-    /// threads for other stores]
+    /// Clock: virtual (a modelled disk, deterministic) or threads (this machine's time)
+    /// [default: virtual, or threads for another store]
     #[arg(long)]
     pub mode: Option<Mode>,
 
-    /// Sync the log at every write
+    /// Sync the log after every write
     #[arg(long)]
     pub sync: bool,
 
@@ -54,7 +62,7 @@ pub struct YcsbOptions {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub settle: bool,
 
-    /// The drive, the layout and the options of our own store
+    /// The drive, the layout and the options of an Imbrex store
     #[command(flatten)]
     pub testbed: TestbedOptions,
 }
@@ -70,13 +78,17 @@ impl YcsbOptions {
         <Only as clap::Parser>::parse_from(["ycsb"]).options
     }
 
-    /// All properties: those of the files, overridden by those of the flags.
+    /// All properties: those of the core workload, overridden by those of the files, then by the flags.
     ///
     /// # Errors
-    /// [`PropertyError`]: a file cannot be read or is not a property file; an argument is not a
-    /// property.
+    /// [`PropertyError`]: a file cannot be read, or is not a property file; an argument is not a property.
     pub fn read_properties(&self) -> Result<Properties, PropertyError> {
         let mut properties = Properties::new();
+        if let Some(letter) = &self.workload {
+            let letter = letter.to_ascii_lowercase();
+            let name = format!("workload {letter}");
+            properties.read(Path::new(&name), core_workload(&letter).as_bytes())?;
+        }
         for file in &self.files {
             properties.read_file(file)?;
         }
@@ -105,4 +117,22 @@ impl Default for YcsbOptions {
     fn default() -> YcsbOptions {
         YcsbOptions::new()
     }
+}
+
+/// The properties of a core workload, whose operations are those of
+/// [`YcsbWorkload`](imbrex_workload::ycsb::presets::YcsbWorkload).
+fn core_workload(letter: &str) -> String {
+    let shares = match letter {
+        "a" => "readproportion=0.5\nupdateproportion=0.5\n",
+        "b" => "readproportion=0.95\nupdateproportion=0.05\n",
+        "c" => "readproportion=1\nupdateproportion=0\n",
+        "d" => "readproportion=0.95\nupdateproportion=0\ninsertproportion=0.05\n",
+        "e" => "readproportion=0\nupdateproportion=0\nscanproportion=0.95\ninsertproportion=0.05\n",
+        _ => "readproportion=0.5\nupdateproportion=0\nreadmodifywriteproportion=0.5\n",
+    };
+    let distribution = if letter == "d" { "latest" } else { "zipfian" };
+    format!(
+        "recordcount=1000\noperationcount=1000\n{shares}requestdistribution={distribution}\n\
+         maxscanlength=100\nscanlengthdistribution=uniform\n"
+    )
 }

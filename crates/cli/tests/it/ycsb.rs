@@ -44,6 +44,24 @@ fn number(output: &str, metric: &str, measurement: &str) -> f64 {
 }
 
 #[test]
+fn each_core_workload_has_a_name() {
+    for (letter, kind) in [
+        ("a", "UPDATE"),
+        ("b", "READ"),
+        ("c", "READ"),
+        ("d", "INSERT"),
+        ("e", "SCAN"),
+        ("F", "READ-MODIFY-WRITE"),
+    ] {
+        let output = imbrex(&["ycsb", "run", "--workload", letter]).ok();
+        assert!(number(&output, kind, "Operations") > 0.0, "{letter}: {output}");
+    }
+    let output = imbrex(&["ycsb", "run", "--workload", "c", "-p", "operationcount=7"]).ok();
+    assert_eq!(number(&output, "READ", "Operations"), 7.0, "{output}");
+    assert_eq!(imbrex(&["ycsb", "run", "--workload", "g"]).code, Some(2));
+}
+
+#[test]
 fn each_workload_runs_in_both_kinds_of_time() {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in WORKLOADS {
