@@ -3,7 +3,9 @@
 //! A process opens a drive once. All handles share it, and it is closed with the last handle or the last open
 //! file.
 
-use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_drive};
+use crate::open::{
+    Opened, Registry, Workers, check_layout, image_at, layout_named, not_mounted, open_drive,
+};
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{give, handle, put, structure, take, text};
@@ -108,7 +110,7 @@ fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
     }
     let (workers, runtime) = Workers::start(WORKER_COUNT);
     let mounted = mount(drive.disk(), &runtime)
-        .map_err(|error| Failure::of_opening(Status::Unsupported, &what, &error))?;
+        .map_err(|error| not_mounted(&*drive.disk(), &what, &error))?;
     let files = Arc::new(mounted.files.clone());
     let fs = FileSystem::open(files, FsOptions { unix_time_s })
         .map_err(|error| Failure::of_opening(Status::of(&error), &what, &error))?;

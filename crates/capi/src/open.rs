@@ -16,9 +16,12 @@
 
 use crate::process::{self, Held};
 use crate::status::{Failure, Status};
-use imbrex::stack::{FoundDrive, Layout, LayoutError};
+use imbrex::stack::{Content, FoundDrive, Layout, LayoutError};
 use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
+use imbrex_disk::Disk;
 use imbrex_disk_sim::OpenOptions;
+use imbrex_files::FilesError;
+use imbrex_translate::BlockDriver;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -199,6 +202,18 @@ pub(crate) fn open_drive(
         .map_err(|error| Failure::of_opening(Status::Unsupported, what, &error))
 }
 
+/// Why the files on `disk` do not mount. The file layer takes a block device for a damaged or a foreign
+/// catalog, so that case is checked here.
+pub(crate) fn not_mounted(disk: &dyn Disk, what: &str, error: &LayoutError) -> Failure {
+    let may_be_device = matches!(error, LayoutError::Files { source, .. }
+        if matches!(source, FilesError::NotFormatted { .. }) || source.is_damage());
+    if may_be_device && BlockDriver::is_on(disk) {
+        let content = Content::BlockDevice.describe();
+        return Failure::new(Status::Unsupported, format!("{what}it holds {content}"));
+    }
+    Failure::of_opening(Status::Unsupported, what, error)
+}
+
 /// The layout called `name`; `None` without a name.
 pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, Failure> {
     let asked = name.map(Layout::by_name).transpose();
@@ -230,7 +245,7 @@ mod tests {
     /// A slow opening does not block the opening of another image. A second caller of the same image waits and
     /// gets the same one. A failed opening can be tried again.
     #[test]
-    fn an_image_is_opened_beside_others_and_once() {
+    fn images_open_concurrently_and_each_only_once() {
         static OPEN: Registry<u32> = Registry::new();
         let at = |name: &str| PathBuf::from(name);
         let (begun, has_begun) = mpsc::channel();

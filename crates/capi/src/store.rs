@@ -3,11 +3,13 @@
 //! A process opens a store once. All handles share it, and it is closed with the last handle, keyspace, batch
 //! or cursor.
 
-use crate::open::{Opened, Registry, Workers, check_layout, image_at, layout_named, open_drive};
+use crate::open::{
+    Opened, Registry, Workers, check_layout, image_at, layout_named, not_mounted, open_drive,
+};
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{copy_out, give, handle, need_out, take, text};
-use imbrex::stack::{Drives, LayoutError, Stack, mount};
+use imbrex::stack::{Content, Drives, LayoutError, Stack, mount};
 use imbrex_disk_sim::OpenOptions;
 use imbrex_engine::{Db, EngineError};
 use imbrex_files::FilesError;
@@ -117,17 +119,17 @@ fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
     let what = format!("cannot open drive {}: ", path.display());
     let (workers, runtime) = Workers::start(WORKER_COUNT);
     let options = || OpenOptions::default().clock(Arc::clone(&runtime.clock));
-    let mut drives = Drives::from(open_drive(path, options(), &what)?.disk());
+    let disk = open_drive(path, options(), &what)?.disk();
+    let mut drives = Drives::from(Arc::clone(&disk));
     if let Some(flash) = &flash {
         let what = format!("cannot open flash drive {}: ", flash.display());
         drives = drives.with_flash(open_drive(flash, options(), &what)?.disk());
     }
-    let mounted = mount(drives, &runtime)
-        .map_err(|error| Failure::of_opening(Status::Unsupported, &what, &error))?;
+    let mounted = mount(drives, &runtime).map_err(|error| not_mounted(&*disk, &what, &error))?;
     if holds_file_system(&mounted.files) {
-        let why =
-            "it holds the files of another database and no store; imbrex_drive_open() opens it";
-        return Err(Failure::new(Status::Unsupported, format!("{what}{why}")));
+        let content = Content::FileSystem.describe();
+        let message = format!("{what}it holds {content}, imbrex_drive_open() opens it");
+        return Err(Failure::new(Status::Unsupported, message));
     }
     let stack = mounted.open(&runtime).map_err(|error| match error {
         LayoutError::Engine { source, .. } => {

@@ -3,7 +3,7 @@
 use crate::blank::written;
 use crate::error::{CliError, Context, Exit, causes};
 use crate::output::note;
-use imbrex::stack::{Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
+use imbrex::stack::{Content, Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
 use imbrex_bench::BenchError;
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::{Blocks, Disk};
@@ -122,11 +122,8 @@ impl DriveArgs {
         let (disk, mounted) = self.mount(&runtime)?;
         let mounted = mounted.map_err(|error| self.cannot_open(&*disk.disk(), &error))?;
         if holds_file_system(&mounted.files) {
-            let message = format!(
-                "cannot open {}: it holds the files of another database and no store; `imbrex run` \
-                 starts a program of that database on it",
-                self.shown()
-            );
+            let content = Content::FileSystem.describe();
+            let message = format!("cannot open {}: it holds {content}", self.shown());
             return Err(CliError::new(Exit::Store, message));
         }
         let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
@@ -180,16 +177,14 @@ impl DriveArgs {
 
     pub(crate) fn cannot_open(&self, disk: &dyn Disk, error: &LayoutError) -> CliError {
         if let Some(what) = other_content(disk, error) {
-            let message = format!(
-                "cannot open {}: it holds {what}, and no store; `imbrex drive format` makes a store on \
-                 it, `imbrex drive create` makes another drive with one",
-                self.shown()
-            );
+            let message = format!("cannot open {}: it holds {what}", self.shown());
             return CliError::new(Exit::Store, message);
         }
         let told = CliError::of(format!("cannot open {}", self.shown()), error);
         let hint = match flash_error(error) {
-            Some(FlashError::NotGiven { .. }) => "name it with --flash FILE, or --without-flash",
+            Some(FlashError::NotGiven { .. }) => {
+                "name it with --flash FILE, or read the rest with --without-flash"
+            }
             Some(FlashError::NotPaired) => "omit --flash and --without-flash",
             Some(FlashError::OnFlash { .. } | FlashError::InPart | FlashError::ReadOnly) => {
                 "name it with --flash FILE"
@@ -259,16 +254,16 @@ pub(crate) fn holds_block_device(disk: &dyn Disk, error: &LayoutError) -> bool {
     may_be && BlockDriver::is_on(disk)
 }
 
-/// The content of a drive that holds no files, if it can be recognized.
+/// The content of a drive without files, in the words of [`Content::describe`], if it can be recognized.
 pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'static str> {
     if holds_block_device(disk, error) {
-        return Some("a block device (`imbrex serve` serves it, `imbrex check` verifies it)");
+        return Some(Content::BlockDevice.describe());
     }
     let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
         return None;
     };
     let is_blank = disk.geometry().zones().is_some() && matches!(written(disk), Ok(None));
-    is_blank.then_some("nothing")
+    is_blank.then_some(Content::Blank.describe())
 }
 
 /// Why nothing was measured; names the flag to change if the flash drive or an option is the cause.
@@ -339,7 +334,7 @@ mod tests {
 
     /// The message claimed a clean close.
     #[test]
-    fn an_interrupted_command_tells_that_its_store_did_not_close() {
+    fn an_interrupted_command_reports_that_its_store_did_not_close() {
         let sim = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
         let layout = Layout::by_name("leveled-zones").unwrap();
         let stack = layout.format(Arc::clone(&sim), &Runtime::threads(1)).unwrap();

@@ -428,8 +428,7 @@ fn layout_for(path: &Path, geometry: &Geometry, asked: Option<Layout>) -> Result
 }
 
 fn holds(path: &Path, content: Content) -> Error {
-    let message =
-        format!("cannot open {}: no store there; it holds {}", path.display(), content.describe());
+    let message = format!("cannot open {}: it holds {}", path.display(), content.describe());
     Error::new(ErrorKind::NotAStore, message)
 }
 

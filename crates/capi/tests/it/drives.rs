@@ -9,6 +9,7 @@ use imbrex_capi::{
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Rule, ZoneSpec};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
+use imbrex_translate::{BlockDriver, DriverOptions};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -46,6 +47,14 @@ pub(crate) fn make_with(path: &Path, layout: &str, store: bool) {
     } else {
         layout.format_files(disk, &runtime, &recipe, 7).unwrap();
     }
+}
+
+/// A zoned drive with a block device on it.
+pub(crate) fn make_device(path: &Path) {
+    let geometry = small_geometry(Layout::by_name("leveled-zones").unwrap());
+    let disk = Arc::new(SimDisk::builder(geometry).create_image(path, "", 1).unwrap());
+    let options = DriverOptions { buffer_len: Blocks::new(2048), ..DriverOptions::default() };
+    drop(BlockDriver::format(disk, &options).unwrap());
 }
 
 fn small_geometry(layout: Layout) -> Geometry {
@@ -118,7 +127,7 @@ fn a_drive_that_cannot_be_opened_says_why() {
 
 /// A damaged drive was reported to hold other content, and formatting it on that advice would have destroyed it.
 #[test]
-fn what_is_damaged_is_told_from_what_is_something_else() {
+fn damage_is_distinguished_from_other_content() {
     let dir = tempfile::tempdir().unwrap();
     for is_store in [false, true] {
         let make = |name: &str| {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[test]
-fn is_as_the_code_says() {
+fn the_header_matches_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     config.header = Some(std::fs::read_to_string(root.join("src/conventions.txt")).unwrap());

@@ -106,7 +106,7 @@ fn close(store: *mut Store, keyspaces: &[*mut Keyspace]) {
 }
 
 #[test]
-fn what_was_put_is_there_again() {
+fn puts_survive_a_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("drive");
     let store = store_at(&path);
@@ -177,7 +177,7 @@ fn a_batch_is_all_or_nothing_and_of_one_store() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let check = |path: &Path, expected, says: &str| {
@@ -213,6 +213,10 @@ fn what_makes_no_sense_is_refused() {
     make(&at("files"), "leveled-zones");
     assert_eq!(super::drives::fill(&at("files")), Status::Ok);
     check(&at("files"), Status::Unsupported, "files");
+    super::drives::make_device(&at("device"));
+    check(&at("device"), Status::Unsupported, "it holds a block device");
+    assert_eq!(super::drives::open(&at("device"), None).0, Status::Unsupported);
+    assert!(last_error().contains("it holds a block device"), "{}", last_error());
     assert_eq!(super::drives::open(&at("files"), None).0, Status::Ok, "{}", last_error());
 }
 
@@ -254,7 +258,7 @@ fn threads_share_a_store_that_is_closed_and_opened_again() {
 }
 
 #[test]
-fn a_store_has_its_flash_drive_beside_it() {
+fn a_store_opens_with_its_flash_drive() {
     let dir = tempfile::tempdir().unwrap();
     let [main, flash, other] = ["main", "flash", "other"].map(|name| dir.path().join(name));
     make_pair(&main, &flash, 7);

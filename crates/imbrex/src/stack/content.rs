@@ -47,12 +47,12 @@ impl Content {
     /// The content and how it is opened, for an error message that begins "it holds".
     pub fn describe(self) -> &'static str {
         match self {
-            Content::Blank => "nothing; `imbrex drive format` makes a store on it",
+            Content::Blank => "no data; `imbrex drive format` makes a store on it",
             Content::BlockDevice => {
-                "a block device; `imbrex serve` serves it and `imbrex check` verifies it"
+                "a block device, not a store; `imbrex serve` serves it, `imbrex check` verifies it"
             }
             Content::FileSystem => {
-                "the files of another database; `imbrex run` starts programs on it"
+                "the files of another database, not a store; `imbrex run` starts programs on it"
             }
         }
     }
