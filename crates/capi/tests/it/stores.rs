@@ -273,7 +273,7 @@ fn a_store_opens_with_its_flash_drive() {
     assert_eq!(status, Status::Ok, "{}", last_error());
     for wrong in [None, Some(&*other)] {
         assert_eq!(open_pair(&main, wrong).0, Status::Busy);
-        assert!(last_error().contains("is open already, beside flash drive"), "{}", last_error());
+        assert!(last_error().contains("is open already, with flash drive"), "{}", last_error());
     }
     close(again, &[]);
     close(store, &[fruit]);

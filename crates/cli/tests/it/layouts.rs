@@ -231,7 +231,9 @@ fn an_unsuitable_drive_is_refused_with_advice() {
     // Drives of the same size with another recording are accepted.
     let args = ["--profile", "hc620", "--rule", "conventional", "--layout", "leveldb-cmr"];
     shelf.create("cmr", &[&args[..], &["--capacity", "1GiB"]].concat()).ok();
-    shelf.create("d", &["--rule", "shingeled"]).fails_clap_with("there are conventional, zoned");
+    shelf
+        .create("d", &["--rule", "shingeled"])
+        .fails_clap_with("the recordings are conventional, zoned");
     shelf
         .create("d", &["--track-len", "1MiB"])
         .fails(2, &["--track-len is for shingled and interlaced drives"]);
