@@ -19,7 +19,6 @@
 
 mod arrival_bench;
 mod arrivals;
-mod blank;
 mod byte_size;
 mod check;
 mod completions;

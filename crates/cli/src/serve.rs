@@ -8,7 +8,6 @@ mod kernel;
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
 
-use crate::blank::written;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device::note_findings;
 use crate::error::{CliError, Context, Exit};
@@ -16,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
 use crate::session::Session;
 use crate::store::{DriveArgs, PowerCut, holds_block_device};
-use imbrex::stack::{FoundDrive, LayoutError};
+use imbrex::stack::{FoundDrive, LayoutError, first_data};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace_recorder::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
@@ -344,7 +343,7 @@ fn waits(drive: &FoundDrive) -> Waits {
 /// Refuses to make a block device on a drive that is not blank: data that does not open may still be
 /// saved.
 fn check_blank(drive: &dyn Disk, shown: &str) -> Result<(), CliError> {
-    let Some(what) = written(drive).context(|| format!("cannot read {shown}"))? else {
+    let Some(what) = first_data(drive).context(|| format!("cannot read {shown}"))? else {
         return Ok(());
     };
     let message = format!(

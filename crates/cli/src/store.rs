@@ -1,6 +1,5 @@
 //! An open store: the stack of the layout that its drive records, on an image file or a device.
 
-use crate::blank::written;
 use crate::error::{CliError, Context, Exit, causes};
 use crate::output::note;
 use imbrex::stack::{Content, Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
@@ -12,7 +11,6 @@ use imbrex_engine::{Db, EngineError, Keyspace, OpenMode, Options};
 use imbrex_files::tiers::{FlashError, TieredFiles};
 use imbrex_files::{FileLayer, FilesError};
 use imbrex_filesystem::holds_file_system;
-use imbrex_translate::BlockDriver;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -246,24 +244,14 @@ pub(crate) fn salvage_hint(drive: &Path) -> String {
     )
 }
 
-/// Whether a drive whose files do not mount, with `error`, holds a block device instead. A block device
-/// that has lost one of two copies of a block looks like a damaged catalog to the file layer.
+/// Whether a drive whose files do not mount, with `error`, holds a block device instead.
 pub(crate) fn holds_block_device(disk: &dyn Disk, error: &LayoutError) -> bool {
-    let LayoutError::Files { source, .. } = error else { return false };
-    let may_be = matches!(source, FilesError::NotFormatted { .. }) || source.is_damage();
-    may_be && BlockDriver::is_on(disk)
+    Content::of_unmounted(disk, error) == Some(Content::BlockDevice)
 }
 
-/// The content of a drive without files, in the words of [`Content::describe`], if it can be recognized.
+/// The content of a drive whose files do not mount, in the words of [`Content::describe`], if it can be recognized.
 pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'static str> {
-    if holds_block_device(disk, error) {
-        return Some(Content::BlockDevice.describe());
-    }
-    let LayoutError::Files { source: FilesError::NotFormatted { .. }, .. } = error else {
-        return None;
-    };
-    let is_blank = disk.geometry().zones().is_some() && matches!(written(disk), Ok(None));
-    is_blank.then_some(Content::Blank.describe())
+    Content::of_unmounted(disk, error).map(Content::describe)
 }
 
 /// Why nothing was measured; names the flag to change if the flash drive or an option is the cause.
@@ -330,6 +318,7 @@ mod tests {
     use super::*;
     use imbrex_disk::{BlockRange, Lba};
     use imbrex_disk_sim::SimDisk;
+    use imbrex_translate::BlockDriver;
     use imbrex_translate::DriverOptions;
 
     /// The message claimed a clean close.

@@ -2,12 +2,11 @@
 
 use super::content::{self, Content};
 use super::describe;
-use crate::blank::written;
 use crate::error::{CliError, Context, Exit};
 use crate::output::Report;
 use crate::session::Session;
 use crate::store::open_drive;
-use imbrex::stack::{Drives, FoundDrive};
+use imbrex::stack::{Drives, FoundDrive, first_data};
 use imbrex_clockwork::entropy_u64;
 use imbrex_disk::{Disk, ZoneState};
 use imbrex_disk_sim::{SimDisk, ZoneFailure};
@@ -87,7 +86,7 @@ impl FormatArgs {
             return Ok(());
         }
         let shown = path.display();
-        match written(&*drive.disk()).context(|| format!("cannot read {shown}"))? {
+        match first_data(&*drive.disk()).context(|| format!("cannot read {shown}"))? {
             None => Ok(()),
             Some(what) => Err(CliError::new(
                 Exit::Store,

@@ -73,13 +73,13 @@ pub fn first_data(disk: &dyn Disk) -> Result<Option<String>, DiskError> {
     };
     let written_count = zones.iter().filter(|zone| !is_blank(zone)).count();
     if written_count > 0 {
-        return Ok(Some(format!("{written_count} of its {} zones hold data", zones.len())));
+        return Ok(Some(format!("{written_count} of its {} zones are written", zones.len())));
     }
     for range in looked_at(disk) {
         if !reads_as_zeros(disk, range)? {
             return Ok(Some(match zones.is_empty() {
-                true => "it holds data at its beginning or its end".to_owned(),
-                false => "its conventional zones hold data".to_owned(),
+                true => "its beginning or its end is not blank".to_owned(),
+                false => "its conventional zones are not blank".to_owned(),
             }));
         }
     }
@@ -99,4 +99,32 @@ fn reads_as_zeros(disk: &dyn Disk, range: BlockRange) -> Result<bool, DiskError>
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use imbrex_disk::{Persist, ZoneId};
+    use imbrex_disk_sim::SimDisk;
+
+    #[test]
+    fn marks_at_both_ends_of_a_conventional_drive_are_seen() {
+        const SEEN: u64 = (512 << 20) / BLOCK_LEN_BYTES as u64;
+        let len = SEEN + 4096;
+        for (at, is_seen) in [(0, true), (1000, true), (len - 1, true), (SEEN + 10, false)] {
+            let disk = SimDisk::tiny_conventional(Blocks::new(len));
+            assert_eq!(first_data(&disk).unwrap(), None);
+            disk.write(Lba::new(at), &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+            assert_eq!(first_data(&disk).unwrap().is_some(), is_seen, "block {at}");
+        }
+    }
+
+    #[test]
+    fn a_written_zone_is_seen() {
+        let disk = SimDisk::tiny_zoned(64, Blocks::new(256));
+        assert_eq!(first_data(&disk).unwrap(), None);
+        let last = disk.geometry().zone_range(ZoneId(63)).unwrap().start;
+        disk.write(last, &[0; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        assert_eq!(first_data(&disk).unwrap().unwrap(), "1 of its 64 zones are written");
+    }
 }
