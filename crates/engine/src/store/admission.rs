@@ -1,35 +1,39 @@
-//! Admission: which writes are let in, by the space on the drive and in its catalog. So much stays free that the
-//! content of memory finds its place, and that the store can always be opened again.
+//! Admission: which writes are admitted, given the space on the drive and in its catalog. Enough
+//! space stays free to write the content of memory to tables, and to open the store again in any
+//! case.
 //!
 //! ```text
 //!   puts      while the drive has room for memtables and the catalog for their tables
-//!   deletes   while both have room for what a recovery would add; they bring space back
-//!   flushes, compactions   when there is more room than at the last one that failed
+//!   deletes   while both have room for what a recovery would add; deletes free space
+//!   flushes, compactions   after a failed one, when there is more room than it had
 //! ```
 //!
-//! A memtable costs the drive its length, and the catalog a name, a few extents and a record for each
-//! of its tables. A store that is killed is opened by one commit that adds all of them: a write
-//! is refused before that commit could be.
+//! A memtable costs the drive its length, and the catalog a name, a few extents and a record for
+//! each of its tables. If the process is killed, the next opening adds all of those tables in one
+//! commit. A write is therefore refused before that commit could be.
 //!
-//! Where a table takes whole zones of its own (`SpaceUse::grain_bytes`), what a memtable costs has
-//! little to do with its length: each that is not empty is counted as the tables that it becomes, and
-//! compaction leaves that much alone. Elsewhere it costs its length, and its log's beside it: all keyspaces
-//! write one log, which ends when one memtable is full or the log too long, so space is looked at while it grows.
-//! Compaction may take what is left alone there, and brings it back; while there is a checkpoint, which may hold
-//! its inputs, it may not.
+//! If each table takes whole zones (`SpaceUse::grain_bytes`), the cost of a memtable depends little
+//! on its length. Each memtable that is not empty counts as the tables that it becomes, and
+//! compaction does not use that space.
+//!
+//! Otherwise a memtable costs its length, in addition to the length of its log. All keyspaces write
+//! one log, which ends when a memtable is full or the log is too long, so space is assessed while
+//! the log grows. Compaction may use the reserved space in this case, because it gives the space
+//! back. It may not while there is a checkpoint, which may hold the compaction's inputs.
 //!
 //! Invariants
-//!   R1  Nothing is acknowledged whose tables the catalog could not take at the next opening, or the
-//!       drive where tables take whole zones. Elsewhere a drive that has no room for them any more,
-//!       because compaction had taken it when the power went, is opened all the same (O3).
-//!   R2  A background write that failed for want of space is tried again when there is more of it, and
-//!       not before: jobs that wake each other would never rest. A write of the foreground that was
-//!       refused says nothing about those: a checkpoint is refused where a flush has room.
-//!   R3  No event announces space that comes back without a commit, for example when the last reader of tables
-//!       that were merged long ago goes. A refused writer therefore polls for it, and has the blocked jobs tried
-//!       again. Once: an increase is compared with the space before the last try.
+//!   R1  A write is acknowledged only if the catalog can take its tables at the next opening. Where
+//!       tables take whole zones, the drive must be able to take them too. Elsewhere a compaction
+//!       may have used that room before a power cut; the store can be opened all the same (O3).
+//!   R2  A background write that failed for want of space is retried only when there is more space;
+//!       otherwise jobs that wake each other would never rest. A refused foreground write does not
+//!       count as such a failure: a checkpoint can be refused while a flush has room.
+//!   R3  No event announces space that is freed without a commit, for example when the last reader
+//!       of tables that were merged long ago ends. A refused writer therefore polls for it, and has
+//!       the blocked jobs tried again. They are tried once: an increase is measured from the space
+//!       before the last try.
 //!
-//! Sources: the ladder of the catalog (`CommitKind` in `files`).
+//! Sources: the order in which the catalog refuses commits (`CommitKind` in `files`).
 
 use super::{Store, gate};
 use crate::EngineError;
@@ -42,8 +46,9 @@ use crate::store::space::{
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Notes that a background write is blocked for want of space, once it has let go of all it wrote: what
-    /// that gives back is no reason to try again (R2).
+    /// Notes that a background write is blocked for want of space. The caller has released
+    /// everything that the write had written, because space that this frees is no reason to retry
+    /// (R2).
     pub(crate) fn note_blocked_write(&self) {
         let space = self.files.space();
         let blocked_at = BlockedWriteAt {
@@ -53,24 +58,25 @@ impl Store {
         let was_blocked = self.blocked_write_at.lock().replace(blocked_at).is_some();
         self.set_gate(gate::PUTS_REFUSED);
         if !was_blocked {
-            // A caller that waits for background work may wait for what will not be tried any more.
+            // A caller that waits for background work may wait for a write that will not be
+            // retried.
             self.runtime.scheduler.notify();
         }
     }
 
-    /// Whether a background write was blocked for want of space, and nothing was committed since.
+    /// Whether a background write was blocked for want of space, without any commit since.
     pub(crate) fn has_blocked_write(&self) -> bool {
         self.blocked_write_at.lock().is_some()
     }
 
-    /// Whether a background write is worth a try (R2).
+    /// Whether a background write is worth trying (R2).
     pub(crate) fn may_try_to_write(&self) -> bool {
         let blocked_at = *self.blocked_write_at.lock();
         blocked_at.is_none_or(|blocked_at| blocked_at.is_over(&self.files.space()))
     }
 
-    /// Notes what there is when a compaction begins beside no other, or is blocked for want of room: should it fail,
-    /// no other is tried with as little (R3).
+    /// Records the space when a compaction begins while no other runs, or when one is blocked for
+    /// want of room. If it fails, no other is tried with as little space (R3).
     pub(crate) fn note_compaction_try(&self) {
         let space = self.files.space();
         let tried_at =
@@ -78,7 +84,8 @@ impl Store {
         *self.compaction_tried_at.lock() = Some(tried_at);
     }
 
-    /// Looks whether space came back that no event announced; what is blocked is tried again then (R3).
+    /// Looks for space that was freed without an event. If there is some, the blocked jobs are
+    /// tried again (R3).
     pub(crate) fn look_for_space(&self) {
         let space = self.files.space();
         let has_come_back = |at: &CompactionTriedAt| at.is_over(&space);
@@ -96,7 +103,7 @@ impl Store {
         }
     }
 
-    /// What may be written now, and by whom.
+    /// Which writes are admitted now.
     fn admission(&self) -> Admission {
         let space = self.files.space();
         let limits = self.limits();
@@ -128,8 +135,8 @@ impl Store {
         }
     }
 
-    /// Assesses the space on the drive and in its catalog, and opens or closes the gate for puts; `None` if there is
-    /// enough for them.
+    /// Assesses the space on the drive and in its catalog, and opens or closes the gate for puts;
+    /// `None` if puts have enough space.
     pub(crate) fn refresh_space(&self) -> Option<Shortage> {
         let shortage = self.admission().puts().err();
         match shortage {
@@ -139,8 +146,8 @@ impl Store {
         shortage
     }
 
-    /// Whether there is room for a write that is longer than a memtable. The caller holds the writer: two such writes
-    /// at a time would each be let in for the same room.
+    /// Checks that there is room for a write that is longer than a memtable. The caller holds the
+    /// writer: two such writes at once would both be admitted for the same room.
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].
@@ -158,8 +165,8 @@ impl Store {
         self.admission().long_put(len_bytes).map_err(|shortage| self.refusal(shortage))
     }
 
-    /// Assesses the space after a log that keyspaces share has got `len_bytes` long; returns how long it is
-    /// at the next assessment.
+    /// Assesses the space after a log that keyspaces share has grown to `len_bytes`; returns the
+    /// log's length at the next assessment.
     pub(crate) fn look_at_growth(&self, len_bytes: u64) -> u64 {
         if self.admission().is_memory_short() {
             self.set_gate(gate::PUTS_REFUSED);
@@ -172,7 +179,7 @@ impl Store {
         self.admission().room()
     }
 
-    /// Whether there is still room for tables so long of a compaction.
+    /// Checks that there is still room for a compaction's tables of these lengths.
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].
@@ -185,7 +192,7 @@ impl Store {
         if grain_bytes == 0 && !self.has_checkpoint() {
             return Ok(());
         }
-        // What compactions take may be what puts and deletes are let in for.
+        // A compaction may take space for which puts and deletes were admitted.
         self.refresh_space();
         let needed_bytes = lens_bytes.map(|len| len.next_multiple_of(grain_bytes.max(1))).sum();
         let free_bytes = self.admission().room_beside_memory().of(is_gaining);
@@ -195,7 +202,7 @@ impl Store {
         Err(self.refusal(Shortage { place: Place::Drive, needed_bytes, free_bytes }))
     }
 
-    /// Whether `len_bytes` more may be written, also only to delete something, with `long_keys_len_bytes` of
+    /// Checks that `len_bytes` more may be written, even by a delete, with `long_keys_len_bytes` of
     /// long keys (R1).
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use imbrex_files::{Commit, CommitKind, Persisted};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A change of the store: an edit and what happens to files together with it.
+/// A change of the store: an edit, and the changes to files that belong to it.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     pub(crate) edit: VersionEdit,
@@ -23,13 +23,13 @@ pub(crate) struct Change {
     pub(crate) level: Vec<(String, u8)>,
     /// Logs that become tables.
     pub(crate) bands: Vec<(LogId, TableId)>,
-    /// Memtables that are in tables with this change.
+    /// Memtables whose content is in tables with this change.
     pub(crate) flushed: Vec<(KeyspaceId, Arc<MemSlot>)>,
-    /// Logs that are removed end with this write at the latest.
+    /// The last write that the removed logs can hold.
     pub(crate) last_seq: Seq,
     /// Keyspaces whose memtables begin with this change.
     pub(crate) created: Vec<Arc<KeyspaceState>>,
-    /// How far it may fill the catalog.
+    /// How far the commit may fill the catalog.
     pub(crate) kind: CommitKind,
 }
 
@@ -37,22 +37,24 @@ impl Store {
     /// Makes `change` durable, then visible (S1).
     ///
     /// # Errors
-    /// [`EngineError::Files`]: without space nothing changed; else the store is poisoned (S3).
+    /// [`EngineError::Files`]. Without space nothing has changed; any other failure poisons the
+    /// store (S3).
     pub(crate) fn commit(&self, change: Change) -> Result<(), EngineError> {
         self.commit_with(|_| Ok(change))
     }
 
-    /// As [`Store::commit`], with a change that follows from the state it is applied to.
+    /// Like [`Store::commit`], with a change that depends on the current state.
     ///
     /// # Errors
-    /// As [`Store::commit`]; what `plan` says, and then nothing changed.
+    /// The errors of [`Store::commit`]; the errors of `plan`, and then nothing has changed.
     pub(crate) fn commit_with(
         &self,
         plan: impl FnOnce(&StoreState) -> Result<Change, EngineError>,
     ) -> Result<(), EngineError> {
         self.check_poison()?;
         let mut versions = self.versions.lock();
-        // Under the lock: a close waits for it (S5), and the store may have been given up before it was free (S3).
+        // Checked under the lock: a close waits for it (S5), and the store may have been poisoned
+        // while this call waited (S3).
         self.check_going()?;
         let change = plan(&versions.state)?;
         let mut edit = change.edit;
@@ -77,7 +79,7 @@ impl Store {
         let (mut rename, mut link) = (Vec::new(), change.link);
         for (log, table) in change.bands {
             let names = (log.file_name(), table.file_name());
-            // Who replays logs needs all of them, also those that hold nothing for him.
+            // A replay needs the logs without gaps, even a log whose writes are all in tables.
             let is_needed = !remove.contains(&names.0);
             remove.retain(|name| *name != names.0);
             if is_needed { &mut link } else { &mut rename }.push(names);
@@ -120,7 +122,7 @@ impl Store {
         Ok(())
     }
 
-    /// Swaps in what the edit changed.
+    /// Installs in memory what the edit changed.
     fn install(
         &self,
         state: &StoreState,
@@ -144,20 +146,20 @@ impl Store {
         }
     }
 
-    /// Which logs nothing needs any more once `flushed` are in tables: added to `remove`. Returns
-    /// the first log that stays, and the last write of what was released.
+    /// Adds the logs that are not needed once `flushed` are in tables to `remove`. Returns the
+    /// first log that stays, and the last write in the released logs.
     fn release_logs(
         &self,
         flushed: &[(KeyspaceId, Arc<MemSlot>)],
         edit: &VersionEdit,
         remove: &mut Vec<String>,
     ) -> (LogId, Seq) {
-        // The newest log is asked for first: what is written after this look goes there or later.
+        // Read the newest log first: later writes go to this log or a newer one.
         let Some(newest) = self.newest_log() else { return (LogId(0), Seq(0)) };
         let is_kept = self.are_logs_kept();
         let is_flushed =
             |slot: &Arc<MemSlot>| flushed.iter().any(|(_, other)| Arc::ptr_eq(slot, other));
-        // The newest log is written, but for one of before.
+        // The newest log is being written, unless it is from before the opening.
         let mut needed = if is_kept { LogId(newest.0 + 1) } else { newest };
         for keyspace in self.keyspaces.read().values() {
             if edit.keyspaces_dropped.contains(&keyspace.id) {
@@ -171,7 +173,8 @@ impl Store {
         let logs = self.logs.lock();
         remove.extend(logs.iter().filter(|log| log.id < needed).map(|log| log.id.file_name()));
         let first_kept = logs.iter().find(|log| log.id >= needed);
-        // By number, not by sequence: an empty log begins with the same write as its successor.
+        // By log number, not by sequence number: an empty log begins with the same write as its
+        // successor.
         let all = if is_kept { self.visible() } else { Seq(0) };
         (needed, first_kept.map_or(all, |log| Seq(log.first_seq.0 - 1)))
     }

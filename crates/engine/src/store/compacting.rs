@@ -1,4 +1,4 @@
-//! Whether a compaction runs, and since when none has.
+//! Whether a compaction runs, and if not, since when.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,23 +11,23 @@ pub(crate) struct Compacting {
 }
 
 impl Compacting {
-    /// A compaction begins.
+    /// Notes that a compaction begins.
     pub(crate) fn begin(&self) {
         self.is_running.store(true, Ordering::Release);
         self.is_eager.store(false, Ordering::Release);
     }
 
-    /// One ended; others may run or be due.
+    /// Notes that a compaction ended; others may run or be due.
     pub(crate) fn note_end(&self, now_ns: u64) {
         self.ended_ns.store(now_ns, Ordering::Release);
     }
 
-    /// None runs, and none is due.
+    /// Notes that no compaction runs or is due.
     pub(crate) fn rest(&self) {
         self.is_running.store(false, Ordering::Release);
     }
 
-    /// Whether to compact what is not due yet.
+    /// Whether policies should plan compactions that are not due yet.
     pub(crate) fn is_eager(&self) -> bool {
         self.is_eager.load(Ordering::Acquire)
     }

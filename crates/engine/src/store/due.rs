@@ -1,5 +1,5 @@
-//! Which flushes and compactions are due, and which of them the drive has room for. Decides nothing for good: the
-//! jobs ask, and mark what they begin.
+//! Which flushes and compactions are due, and for which of them the drive has room. The answers
+//! hold only for the moment: the jobs ask, and mark the work that they begin.
 
 use super::{Store, gate};
 use crate::compaction::busy::KeyspacePlans;
@@ -11,7 +11,7 @@ use crate::version::Version;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Whether nothing runs in the background, and nothing is due that the drive has room for.
+/// Whether no background work runs, and none is due that the drive has room for.
 pub(crate) fn is_at_rest(store: &Store) -> bool {
     store.plans.lock().is_idle()
         && !(has_flush_due(store) && store.may_try_to_write())
@@ -23,34 +23,34 @@ pub(crate) fn has_flush_due(store: &Store) -> bool {
     store.all_keyspaces().iter().any(|keyspace| !keyspace.view().immutables.is_empty())
 }
 
-/// The keyspaces in which compactions begin. For who holds the plans: of one that is being dropped nothing is
-/// planned any more.
+/// The keyspaces in which compactions may begin, without those that are being dropped. The caller
+/// holds `plans`.
 pub(crate) fn compacted_keyspaces(store: &Store) -> impl Iterator<Item = Arc<KeyspaceState>> {
     let all = store.all_keyspaces().into_iter();
     all.filter(|keyspace| !keyspace.is_dropped.load(Ordering::Acquire))
 }
 
-/// The compaction that is due with so much room on the drive and that may be tried.
+/// The compaction that is due within `room` on the drive and may be tried.
 pub(crate) fn plan(
     store: &Store,
     keyspace: &KeyspaceState,
     state: &KeyspacePlans,
     room: Room,
 ) -> Option<Plan> {
-    // A move needs no room on the drive, but some in the catalog: not again as long as the last
-    // one failed for want of it.
+    // A move needs no room on the drive, but some in the catalog. It is not retried while the last
+    // one has failed for want of catalog space.
     let plan = due(store, keyspace, state, room);
     plan.filter(|plan| plan.work != Work::Move || store.may_try_to_write())
 }
 
-/// The compaction that is due with so much room on the drive.
+/// The compaction that is due within `room` on the drive.
 pub(crate) fn due(
     store: &Store,
     keyspace: &KeyspaceState,
     state: &KeyspacePlans,
     room: Room,
 ) -> Option<Plan> {
-    // After the lock: who finished a plan installed its version before (P2).
+    // Loaded under the lock: a finished plan has installed its version (P2).
     let view = keyspace.view_arc();
     policy(keyspace.options.compaction).plan(&Situation {
         is_space_short: store.gate() & gate::PUTS_REFUSED != 0,
@@ -59,7 +59,7 @@ pub(crate) fn due(
     })
 }
 
-/// What a policy looks at; space is not short, and nothing is done ahead.
+/// The inputs of a policy, with space that is not short and without eager compaction.
 pub(crate) fn situation<'a>(
     store: &'a Store,
     keyspace: &'a KeyspaceState,
@@ -80,7 +80,7 @@ pub(crate) fn situation<'a>(
     }
 }
 
-/// Whether any compaction is due that the drive has room for.
+/// Whether a compaction is due that the drive has room for.
 pub(crate) fn has_compaction_due(store: &Store) -> bool {
     let mut plans = store.plans.lock();
     if store.gate() & gate::ENDS != 0 {
@@ -93,7 +93,7 @@ pub(crate) fn has_compaction_due(store: &Store) -> bool {
     })
 }
 
-/// What the compaction would write that is due, whatever the drive has room for.
+/// How many bytes the due compaction would write, regardless of the drive's room.
 pub(crate) fn due_compaction_cost_bytes(store: &Store) -> Option<u64> {
     let mut plans = store.plans.lock();
     let room = boundless_room(store);

@@ -1,4 +1,4 @@
-//! What of a store is durable: its state, its logs, and how long its records in the catalog are.
+//! The durable part of a store: its state, its logs, and the lengths of its records in the catalog.
 
 use crate::key::Seq;
 use crate::version::edit::{LogId, VersionEdit};
@@ -6,10 +6,10 @@ use crate::version::format::{self, RecordKind};
 use crate::version::state::StoreState;
 use imbrex_files::{AppRecord, CatalogUse, CommitKind};
 
-/// Edits this long may pile up before a new snapshot replaces them, however short the snapshot is.
+/// Edits may reach this length before a new snapshot replaces them, however short the snapshot is.
 const EDITS_LEN_BYTES_MIN: u64 = 16 << 10;
-/// With less room than this in the catalog every commit writes a snapshot: it takes no more than
-/// what it replaces.
+/// With less room than this in the catalog, every commit writes a snapshot, which takes no more
+/// room than the records that it replaces.
 const CATALOG_ROOM_LEN_BYTES_MIN: u64 = 8 << 10;
 
 #[derive(Debug)]
@@ -18,17 +18,17 @@ pub(super) struct VersionSet {
     pub(super) lens: RecordLens,
 }
 
-/// How long the records in the catalog are.
+/// The lengths of the records in the catalog.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordLens {
-    /// The first, which stands for all before it.
+    /// The snapshot, which is the first record and replaces all earlier ones.
     pub(crate) snapshot_bytes: u64,
-    /// Those after it.
+    /// All edits after the snapshot.
     pub(crate) edits_bytes: u64,
 }
 
 impl RecordLens {
-    /// The lengths of `records`, as the catalog has them.
+    /// The lengths of `records`, in the order of the catalog.
     pub(crate) fn of(records: &[Vec<u8>]) -> RecordLens {
         let all_bytes: u64 = records.iter().map(|record| record.len() as u64).sum();
         let snapshot_bytes = records.first().map_or(0, |record| record.len() as u64);
@@ -40,16 +40,16 @@ impl RecordLens {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogInfo {
     pub(super) id: LogId,
-    /// The first sequence number in it or after it.
+    /// The first sequence number in it, or after it if it is empty.
     pub(super) first_seq: Seq,
-    /// How long it got, once it is finished.
+    /// Its length, once it is finished.
     pub(super) len_bytes: u64,
 }
 
 impl VersionSet {
-    /// The record that makes `edit` durable: the edit alone, or everything when edits have piled up,
-    /// sooner in a crowded catalog, and always in one that has hardly any room. Also how long the
-    /// records are once it is durable.
+    /// The record that makes `edit` durable, and the lengths of the records after that. The record
+    /// is the edit alone, or a snapshot once edits have accumulated. The snapshot comes earlier in
+    /// a crowded catalog, and always in one with hardly any room.
     pub(super) fn record(
         &self,
         edit: &VersionEdit,

@@ -1,18 +1,18 @@
-//! How many background jobs hold the store.
+//! The number of background jobs that hold the store.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts jobs; a close waits until there is none.
+/// Counts jobs; a close waits until there are none.
 #[derive(Debug, Default)]
 pub(crate) struct JobCount(Arc<AtomicUsize>);
 
 /// What a counted job holds.
 #[derive(Debug)]
 pub(crate) struct Counted<T> {
-    // Fields are dropped in this order: who waits for the count goes on when `held` has been let go of, so that a
-    // store's drives can be opened again at once.
+    // Fields are dropped in this order: `held` is released before a close that waits for the count
+    // goes on, so that the store's drives can be opened again at once.
     held: T,
     _job: CountedJob,
 }

@@ -1,15 +1,16 @@
-//! A keyspace inside the store: its memtables and its version, swapped whole.
+//! A keyspace inside the store: its memtables and its version, replaced as a whole.
 //!
 //! ```text
-//!   SuperVersion { active, immutables (newest first), version }     one load gives all of it
-//!        ^ swapped: a rotation moves active to immutables, a commit moves immutables to the version
+//!   SuperVersion { active, immutables (newest first), version }     one load returns all of it
+//!        ^ replaced: a rotation moves active to immutables, a commit moves immutables to the
+//!        version
 //! ```
 //!
 //! Invariants
-//!   Y1  A super version holds everything that was written to the keyspace before it was swapped in,
+//!   Y1  A super version holds everything that was written to the keyspace before it was installed,
 //!       newest source first.
-//!   Y2  A reader loads the super version first and the visible sequence number second: everything
-//!       at or below that number which the super version lacks is newer than everything it has.
+//!   Y2  A reader loads the super version first and the visible sequence number second. Writes at
+//!       or below that number that the super version lacks are newer than all its writes.
 
 use crate::EngineError;
 use crate::batch::KeyspaceId;
@@ -33,7 +34,7 @@ pub(crate) struct KeyspaceState {
     pub(crate) name: String,
     pub(crate) options: KeyspaceOptions,
     view: ArcSwap<SuperVersion>,
-    /// Held by who swaps the view.
+    /// Held while the view is replaced.
     swap: Mutex<()>,
     pub(crate) is_dropped: AtomicBool,
 }
@@ -55,13 +56,13 @@ impl KeyspaceState {
         }
     }
 
-    /// What a reader sees now.
+    /// The current super version.
     #[inline]
     pub(crate) fn view(&self) -> Guard<Arc<SuperVersion>> {
         self.view.load()
     }
 
-    /// As [`KeyspaceState::view`], to be kept.
+    /// Like [`KeyspaceState::view`], for callers that keep it.
     pub(crate) fn view_arc(&self) -> Arc<SuperVersion> {
         self.view.load_full()
     }
@@ -72,11 +73,12 @@ impl KeyspaceState {
         self.view.store(Arc::new(view));
     }
 
-    /// Freezes the active memtable, if it holds anything, and begins a new one; `next` is the log that begins with it.
-    /// The caller holds the writer.
+    /// Freezes the active memtable, if it holds anything, and begins a new one. `next` is the first
+    /// log of the new one. The caller holds the writer.
     pub(crate) fn rotate(&self, next: LogId) {
         self.update(|view| {
-            // Who drops the keyspace does not hold the writer, and nobody flushes what is dropped.
+            // A drop of the keyspace does not hold the writer, and no flush runs for a dropped
+            // keyspace.
             if view.active.mem.is_empty() {
                 return view.clone();
             }
@@ -88,7 +90,7 @@ impl KeyspaceState {
         });
     }
 
-    /// Swaps in `version`, and out the memtables that are part of it now.
+    /// Installs `version`, and removes the memtables whose content it now has.
     pub(crate) fn install(&self, version: &Arc<Version>, flushed: Vec<&Arc<MemSlot>>) {
         let same = Arc::ptr_eq(version, &self.view().version);
         if same && flushed.is_empty() {
@@ -106,7 +108,7 @@ impl KeyspaceState {
         });
     }
 
-    /// Lets go of all data: the keyspace was dropped.
+    /// Releases all data of a dropped keyspace.
     pub(crate) fn drop_data(&self) {
         self.is_dropped.store(true, Ordering::Release);
         self.update(|_| SuperVersion {
@@ -117,7 +119,7 @@ impl KeyspaceState {
     }
 
     /// # Errors
-    /// [`EngineError::NoKeyspace`] once it was dropped.
+    /// [`EngineError::NoKeyspace`] if the keyspace was dropped.
     #[inline]
     pub(crate) fn check_exists(&self) -> Result<(), EngineError> {
         if self.is_dropped.load(Ordering::Relaxed) {
@@ -159,8 +161,8 @@ mod tests {
     use crate::version::state::KeyspaceEntry;
     use std::sync::Arc;
 
-    /// A log that ended while a keyspace was dropped left a memtable behind that nobody flushes, and who flushed all
-    /// keyspaces waited for it for good.
+    /// A log that ended while a keyspace was dropped left a memtable that no flush wrote, and a
+    /// flush of all keyspaces waited for it forever.
     #[test]
     fn what_is_dropped_leaves_nothing_to_flush() {
         let record = KeyspaceRecord {

@@ -1,4 +1,4 @@
-//! The inside of an open store: what the handles, the write path and the background jobs share.
+//! The inside of an open store: the state that handles, the write path and background jobs share.
 //!
 //! ```text
 //!   Db, Keyspace            handles of the user, cheap to clone                          (`db`)
@@ -14,15 +14,16 @@
 //!
 //! Invariants
 //!   S1  A change of the store is one commit of the file layer: tables, logs and edit together. The
-//!       state in memory follows only when it is durable.
-//!   S2  Locks are taken in this order: `writer`, `versions`, `plans`, a keyspace's `swap`; none is
-//!       held while the scheduler is asked to wait or yield.
-//!   S3  Once something failed of which nobody knows how far it got, nothing is written any more. Where puts
-//!       and deletes are refused because tables cannot be read nothing is in doubt: what was acknowledged
-//!       becomes durable, and all that helps out of it is done.
-//!   S4  The gate is recomputed and stored under one lock, so a stale reading cannot overwrite a newer one: a writer
-//!       never stalls for what is over.
-//!   S5  When a close has returned the store does not change any more, whoever is still at it.
+//!       state in memory follows only once the commit is durable.
+//!   S2  Locks are taken in this order: `writer`, `versions`, `plans`, a keyspace's `swap`. None is
+//!       held while the scheduler waits or yields.
+//!   S3  After a failure that leaves unknown how much was written, the store writes nothing more.
+//!       If puts and deletes are refused because tables cannot be read, nothing is in doubt:
+//!       acknowledged writes become durable, and every operation that can end the refusal is
+//!       allowed.
+//!   S4  The gate is recomputed and stored under one lock, so a stale reading cannot overwrite a
+//!       newer one: a writer never stalls for what is over.
+//!   S5  After a close has returned, the store does not change any more, whatever calls still run.
 
 pub(crate) mod admission;
 pub(crate) mod commit;
@@ -82,51 +83,52 @@ pub(crate) struct Store {
     pub(crate) keyspaces: RwLock<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     versions: Mutex<VersionSet>,
     logs: Mutex<Vec<LogInfo>>,
-    /// Those are the logs of before: none is written as long as one is left (O3).
+    /// The existing logs are from before the opening: no log is written until all of them are
+    /// removed (O3).
     are_logs_kept: AtomicBool,
-    /// Whether there is a checkpoint, which may hold what compactions replace: of `versions`, whose lock nobody takes
-    /// who holds the plans (S2).
+    /// Whether there is a checkpoint, which may hold the inputs of compactions. A copy of what
+    /// `versions` knows, for callers that hold `plans` and so must not lock `versions` (S2).
     has_checkpoint: AtomicBool,
     gate: AtomicUsize,
-    /// Held while the gate is computed anew (S4).
+    /// Held while the gate is recomputed (S4).
     gate_refresh: Mutex<()>,
     poison: Mutex<Option<String>>,
     visible: AtomicU64,
     next_id: AtomicU64,
-    /// After a background write was blocked for want of space: what was free then.
+    /// After a background write was blocked for want of space: how much was free then.
     pub(crate) blocked_write_at: Mutex<Option<BlockedWriteAt>>,
     /// After a compaction failed for want of space: how large the next one may be.
     pub(crate) room_max_bytes: AtomicU64,
     /// Writers would stall for a compaction that the drive has no room for.
     pub(crate) is_compaction_blocked: AtomicBool,
-    /// What there was then, or before the last compaction began.
+    /// The space at that moment, or before the last compaction began.
     pub(crate) compaction_tried_at: Mutex<Option<CompactionTriedAt>>,
-    /// How many background jobs there are; a close waits for them.
+    /// The number of background jobs; a close waits for them.
     pub(crate) jobs: JobCount,
     pub(crate) is_closing: AtomicBool,
     pub(crate) compacting: Compacting,
 }
 
-/// What a store starts from.
+/// What a store is built from.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) runtime: Runtime,
     pub(crate) options: Options,
     pub(crate) state: StoreState,
-    /// How long the records of the state are in the catalog.
+    /// The lengths of the state's records in the catalog.
     pub(crate) lens: RecordLens,
     pub(crate) is_read_only: bool,
-    /// The checkpoint that is read, if it is one.
+    /// The name of the checkpoint, if the store is one.
     pub(crate) checkpoint: Option<String>,
-    /// Where damage is noted that is passed over.
+    /// Where skipped damage is recorded, in a salvage.
     pub(crate) losses: Option<Arc<Losses>>,
-    /// The tables that it does without because they cannot be opened, and why.
+    /// The tables that the store leaves out because they cannot be opened, and why.
     pub(crate) lost: BTreeMap<String, String>,
 }
 
 impl Store {
-    /// A store over a state whose tables are attached; without a log yet, and without jobs.
+    /// A store over a state whose tables are attached, without a log and without jobs.
     pub(crate) fn new(start: Start) -> Store {
         let Start { files, runtime, options, state, lens, is_read_only, .. } = start;
         let Start { checkpoint, losses, lost, .. } = start;
@@ -168,12 +170,12 @@ impl Store {
         }
     }
 
-    /// A number that was never used before, for a table, a log or a group.
+    /// A number for a table, a log or a group that was never used before.
     pub(crate) fn new_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Numbers below `id` are taken.
+    /// Marks all numbers below `id` as used.
     pub(crate) fn reserve_ids(&self, id: u64) {
         self.next_id.fetch_max(id, Ordering::Relaxed);
     }
@@ -198,18 +200,18 @@ impl Store {
         self.keyspaces.read().values().cloned().collect()
     }
 
-    /// The durable state now; versions are shared, not copied.
+    /// The current durable state; versions are shared, not copied.
     pub(crate) fn state(&self) -> StoreState {
         let mut state = self.versions.lock().state.clone();
         state.counters.next_id = self.next_id.load(Ordering::Relaxed);
         state
     }
 
-    /// The durable state and the names of its files, of one moment: all files there are, or of a
-    /// checkpoint its own, without what they begin with.
+    /// The durable state and the names of its files at one moment. A store returns all files. A
+    /// checkpoint returns only its own, without the prefix of their names.
     ///
     /// # Errors
-    /// [`EngineError::NoCheckpoint`] once the checkpoint was deleted.
+    /// [`EngineError::NoCheckpoint`] if the checkpoint was deleted.
     pub(crate) fn state_and_files(&self) -> Result<(StoreState, Vec<String>), EngineError> {
         let versions = self.versions.lock();
         let mut state = versions.state.clone();
@@ -225,14 +227,14 @@ impl Store {
         }
     }
 
-    /// Poisons the store where how far the file layer got is unknown. Without space nothing happened:
-    /// puts look at what is free, and the background tries for itself (R2).
+    /// Poisons the store if it is unknown how far the file layer got. Without space nothing has
+    /// happened: puts check the free space again, and background jobs retry by their own rule (R2).
     pub(crate) fn files_failed(&self, what: &str, source: FilesError) -> EngineError {
         let error = EngineError::Files { what: what.to_owned(), source };
         self.failed(error)
     }
 
-    /// As [`Store::files_failed`] for an error that is wrapped already.
+    /// Like [`Store::files_failed`], for an error that is already wrapped.
     pub(crate) fn failed(&self, error: EngineError) -> EngineError {
         if error.is_no_space() {
             self.set_gate(gate::PUTS_REFUSED);
@@ -245,7 +247,8 @@ impl Store {
         error
     }
 
-    /// Refuses all writes from now on, as how far one got is unknown (S3); the first reason stays.
+    /// Refuses all writes from now on, because it is unknown how far one got (S3). The first reason
+    /// is kept.
     pub(crate) fn poison(&self, reason: &str) -> EngineError {
         let mut poison = self.poison.lock();
         let is_first = poison.is_none();
@@ -253,7 +256,7 @@ impl Store {
         drop(poison);
         self.set_gate(gate::POISONED);
         if is_first {
-            // Who waits for background work waits for what will not be done any more.
+            // A caller that waits for background work waits for work that will not be done.
             self.runtime.scheduler.notify();
         }
         EngineError::Poisoned { reason }
@@ -269,12 +272,13 @@ impl Store {
         Err(EngineError::Poisoned { reason })
     }
 
-    /// Refuses puts and deletes because of tables that cannot be read, until [`Store::forget_keyspace`]
-    /// finds that there may be a way again; the first reason stays.
+    /// Refuses puts and deletes because of tables that cannot be read. The refusal lasts until
+    /// [`Store::forget_keyspace`] finds that compaction may be possible again. The first reason is
+    /// kept.
     pub(crate) fn refuse_writes(&self, mut plans: MutexGuard<'_, Plans>, reason: String) {
         let is_first = plans.refusal.is_none();
         plans.refusal.get_or_insert(reason);
-        // Under the lock, or who ends the refusal meanwhile would not have the last word.
+        // Under the lock, so that it cannot overwrite the end of a refusal at the same time.
         self.set_gate(gate::WRITES_REFUSED);
         drop(plans);
         if is_first {
@@ -282,8 +286,9 @@ impl Store {
         }
     }
 
-    /// Forgets what was planned for a keyspace that was dropped, and what was wrong with its tables. If that
-    /// was why writes are refused, compaction goes on; if not, its next look for a plan says so.
+    /// Discards the plans and the damage of a dropped keyspace. If its tables were the reason why
+    /// writes are refused, compaction goes on; if not, the next attempt to plan refuses writes
+    /// again.
     pub(crate) fn forget_keyspace(&self, id: KeyspaceId) {
         let mut plans = self.plans.lock();
         plans.keyspaces.remove(&id);
@@ -294,13 +299,13 @@ impl Store {
     }
 
     /// # Errors
-    /// [`EngineError::Poisoned`], where all is refused or puts and deletes are.
+    /// [`EngineError::Poisoned`] if all writes, or puts and deletes, are refused.
     pub(crate) fn check_not_refused(&self) -> Result<(), EngineError> {
         self.check_poison()?;
         if self.gate() & gate::WRITES_REFUSED == 0 {
             return Ok(());
         }
-        // None where the refusal has just ended.
+        // `None` if the refusal has just ended.
         let refusal = self.plans.lock().refusal.clone();
         refusal.map_or(Ok(()), |reason| Err(EngineError::Poisoned { reason }))
     }
@@ -324,7 +329,7 @@ impl Store {
         if self.gate() & gate::CLOSED == 0 { Ok(()) } else { Err(EngineError::Closed) }
     }
 
-    /// Whether who waited for a lock may still write.
+    /// Checks that a caller that waited for a lock may still write.
     ///
     /// # Errors
     /// [`EngineError::Closed`], [`EngineError::Poisoned`].
@@ -334,14 +339,13 @@ impl Store {
         self.check_poison()
     }
 
-    /// Ends everything that writes (S5): what begins from here on is refused, what has begun is
-    /// waited for.
+    /// Ends everything that writes (S5): refuses new writes, and waits for those that have begun.
     pub(crate) fn shut(&self) {
         self.set_gate(gate::CLOSED);
         drop(self.versions.lock());
     }
 
-    /// The bits of [`gate`] now.
+    /// The current bits of [`gate`].
     #[inline]
     pub(crate) fn gate(&self) -> usize {
         self.gate.load(Ordering::Acquire)
@@ -355,7 +359,7 @@ impl Store {
         self.gate.fetch_and(!bits, Ordering::AcqRel);
     }
 
-    /// Computes anew whether writers stall.
+    /// Recomputes whether writers stall.
     pub(crate) fn refresh_gate(&self) {
         let _turn = self.gate_refresh.lock();
         let mut bits = 0;
@@ -373,13 +377,13 @@ impl Store {
         let _ = self.gate.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }
 
-    /// Where a log should be begun now.
+    /// The drive on which a new log should be created now.
     pub(crate) fn wanted_tier(&self) -> Tier {
         let is_running = self.compacting.is_running.load(Ordering::Acquire);
         if self.options.offloads && is_running { Tier::Fast } else { Tier::Main }
     }
 
-    /// Whether more files lie on flash than writes should go on adding to at full speed.
+    /// Whether flash holds more files than full-speed writing allows.
     pub(crate) fn is_flash_crowded(&self) -> bool {
         let options = &self.options;
         options.offloads
@@ -387,12 +391,13 @@ impl Store {
             && options.offloaded_file_count_max < self.files.flash_file_count()
     }
 
-    /// Notes a log that was created; its first write will be `first_seq`.
+    /// Records a log that was created; its first write will be `first_seq`.
     pub(crate) fn add_log(&self, id: LogId, first_seq: Seq) {
         self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0 });
     }
 
-    /// The logs that were noted are of before, and stay until flushes have found room for all they hold.
+    /// Marks the recorded logs as logs from before the opening. They stay until flushes have found
+    /// room for everything that they hold.
     pub(crate) fn keep_logs(&self) {
         if let Some(last) = self.newest_log() {
             self.writer.lock().begin_behind(last);
@@ -400,34 +405,34 @@ impl Store {
         self.are_logs_kept.store(true, Ordering::Release);
     }
 
-    /// Whether it has jobs: what is only read has none.
+    /// Whether the store has background jobs; a store opened for reading has none.
     pub(crate) fn works_in_background(&self) -> bool {
         self.options.background_work && self.gate() & gate::READ_ONLY == 0
     }
 
-    /// Whether logs of before are left.
+    /// Whether logs from before the opening are left.
     pub(crate) fn are_logs_kept(&self) -> bool {
         self.are_logs_kept.load(Ordering::Acquire)
     }
 
-    /// Whether what compactions replace may stay.
+    /// Whether a checkpoint may keep the inputs of compactions.
     pub(crate) fn has_checkpoint(&self) -> bool {
         self.has_checkpoint.load(Ordering::Acquire)
     }
 
-    /// The newest of the logs that there are.
+    /// The newest of the existing logs.
     fn newest_log(&self) -> Option<LogId> {
         self.logs.lock().last().map(|log| log.id)
     }
 
-    /// Notes how long a finished log got.
+    /// Records the length of a finished log.
     pub(crate) fn end_log(&self, id: LogId, len_bytes: u64) {
         for log in self.logs.lock().iter_mut().filter(|log| log.id == id) {
             log.len_bytes = len_bytes;
         }
     }
 
-    /// The oldest log that is not removed yet, and how long all finished ones are together.
+    /// The oldest log that is not removed yet, and the length of all finished logs together.
     pub(crate) fn oldest_log(&self) -> Option<(LogId, u64)> {
         let logs = self.logs.lock();
         Some((logs.first()?.id, logs.iter().map(|log| log.len_bytes).sum()))

@@ -4,24 +4,25 @@
 //!   SpaceUse, InMemory, Limits, Holds --assess--> Admission { puts, deletes, long puts, room of compactions }
 //! ```
 //!
-//! What each number stands for, and the invariants (R1 to R3), is in `admission`, which gathers the inputs and applies
-//! the outcome.
+//! The meaning of each number, and the invariants (R1 to R3), are in `admission`, which collects
+//! the inputs and applies the outcome.
 
 use crate::compaction::situation::Room;
 use crate::key::Kind;
 use imbrex_files::{CommitKind, SpaceUse};
 
 /// What a table adds to the catalog besides its keys: a name, a record, and extents, of which a
-/// table on a fragmented drive has some.
+/// table on a fragmented drive has several.
 const TABLE_COST_BYTES: u64 = 300;
 /// Keys longer than this are counted one by one, because tables are named by their keys.
 pub(crate) const LONG_KEY_LEN_BYTES: usize = 256;
-/// So many logs must find a place beside the tables: one that is written, and its successor.
+/// The number of logs that need room in addition to the tables: the current log and its successor.
 const LOGS_KEPT: u64 = 2;
-/// And so many of a compaction that merges short tables into one: deletes leave that much.
+/// The number of tables for which deletes leave room, so that a compaction can merge short tables
+/// into one.
 const OUTPUTS_KEPT: u64 = 1;
 
-/// While a log grows, space is assessed whenever it has grown by that part of a memtable.
+/// While a log grows, space is assessed each time it has grown by this fraction of a memtable.
 const LOOKS_PER_MEMTABLE: u64 = 8;
 
 /// What was free when a background write was blocked for want of space.
@@ -32,35 +33,35 @@ pub(crate) struct BlockedWriteAt {
 }
 
 impl BlockedWriteAt {
-    /// Whether there is more now.
+    /// Whether there is more space now.
     pub(super) fn is_over(&self, space: &SpaceUse) -> bool {
         self.free_bytes < space.free_bytes || space.catalog.used_bytes < self.catalog_used_bytes
     }
 }
 
-/// What there was when a compaction began beside no other, or was blocked for want of room.
+/// The space when a compaction began while no other ran, or was blocked for want of room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactionTriedAt {
     pub(super) free_bytes: u64,
-    /// What is dead is no more free until it is cleaned, but it may be.
+    /// Dead data count as free only once they are cleaned, but a new try may have them cleaned.
     pub(super) live_bytes: u64,
 }
 
 impl CompactionTriedAt {
-    /// Whether there is more now.
+    /// Whether there is more space now.
     pub(super) fn is_over(&self, space: &SpaceUse) -> bool {
         self.free_bytes < space.free_bytes || space.live_bytes < self.live_bytes
     }
 }
 
-/// The keys of an operation that are counted one by one; a range delete has two.
+/// The length of an operation's keys that are counted one by one; a range delete has two keys.
 pub(crate) fn long_key_len_bytes(kind: Kind, key: &[u8], value: &[u8]) -> u64 {
     let end: &[u8] = if kind == Kind::RangeDelete { value } else { &[] };
     let len_bytes = |key: &[u8]| if key.len() > LONG_KEY_LEN_BYTES { key.len() as u64 } else { 0 };
     len_bytes(key) + len_bytes(end)
 }
 
-/// What must stay free at most for the memtables to come, by the store's options.
+/// At most how much must stay free for future memtables, by the store's options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) memtable_len_bytes: u64,
@@ -74,28 +75,29 @@ impl Limits {
     }
 }
 
-/// All memtables that are not empty, together.
+/// All memtables that are not empty, added up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InMemory {
     keyspace_count: u64,
     len_bytes: u64,
-    /// The tables that they become where each takes a whole grain; else 0.
+    /// The grains that their tables take, if tables take whole grains; otherwise 0.
     grain_count: u64,
-    /// How much longer the catalog gets by their tables.
+    /// How many bytes their tables add to the catalog.
     catalog_len_bytes: u64,
-    /// By the tables of the memtable that costs most, of those to come.
+    /// How many bytes the tables of the next memtable add to the catalog, for the keyspace with the
+    /// highest cost.
     next_catalog_len_bytes: u64,
 }
 
 impl InMemory {
-    /// Counts a keyspace whose tables have this length.
+    /// Counts a keyspace with tables of `table_len_bytes`.
     pub(crate) fn add_keyspace(&mut self, limits: &Limits, table_len_bytes: u64) {
         self.keyspace_count += 1;
         let next = catalog_len_bytes(limits.memtable_len_bytes, table_len_bytes);
         self.next_catalog_len_bytes = self.next_catalog_len_bytes.max(next);
     }
 
-    /// Counts a memtable of such a keyspace that is not empty.
+    /// Counts a memtable that is not empty, of a keyspace with tables of `table_len_bytes`.
     pub(crate) fn add_memtable(
         &mut self,
         len_bytes: u64,
@@ -111,20 +113,20 @@ impl InMemory {
     }
 }
 
-/// How much longer the catalog gets at most by the tables of a memtable, without its long keys.
+/// At most how many bytes the tables of a memtable add to the catalog, without its long keys.
 fn catalog_len_bytes(len_bytes: u64, table_len_bytes: u64) -> u64 {
     let table_cost_bytes = TABLE_COST_BYTES + 2 * LONG_KEY_LEN_BYTES as u64;
     (1 + len_bytes / table_len_bytes) * table_cost_bytes
 }
 
-/// What keeps writes out besides the numbers.
+/// Reasons to refuse writes that are not sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holds {
-    /// Logs of before are left (O3).
+    /// Logs from before the opening are left (O3).
     pub(crate) are_logs_kept: bool,
     /// Writers would stall for a compaction that the drive has no room for.
     pub(crate) is_compaction_blocked: bool,
-    /// A checkpoint may hold what compactions replace.
+    /// A checkpoint may hold the inputs of compactions.
     pub(crate) has_checkpoint: bool,
     /// How large the next compaction may be, after one failed for want of space.
     pub(crate) room_max_bytes: u64,
@@ -135,7 +137,7 @@ pub(crate) struct Holds {
 pub(crate) enum Place {
     Drive,
     Catalog,
-    /// On the drive, for what the logs of before hold.
+    /// On the drive, for the content of logs from before the opening.
     KeptLogs,
     /// On the drive, for a compaction; the numbers are those of the drive.
     Compaction,
@@ -158,7 +160,7 @@ impl Shortage {
     }
 }
 
-/// Which writes are let in, and how much compactions may take.
+/// Which writes are admitted, and how much space compactions may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
     space: SpaceUse,
@@ -167,7 +169,7 @@ pub(crate) struct Admission {
     holds: Holds,
 }
 
-/// Decides who may write, from what there is on the drive and in memory.
+/// Decides which writes are admitted, from the space on the drive and the content of memory.
 pub(crate) fn assess(
     space: SpaceUse,
     in_memory: InMemory,
@@ -178,10 +180,10 @@ pub(crate) fn assess(
 }
 
 impl Admission {
-    /// Whether a put is let in that is no longer than a memtable.
+    /// Whether a put no longer than a memtable is admitted.
     ///
     /// # Errors
-    /// What is missing.
+    /// The shortage.
     pub(crate) fn puts(&self) -> Result<(), Shortage> {
         let (needed_bytes, free_bytes) = (self.needed_bytes(), self.user_free_bytes());
         let is_admitted = needed_bytes <= free_bytes
@@ -192,7 +194,7 @@ impl Admission {
         if is_admitted { Ok(()) } else { Err(self.shortage()) }
     }
 
-    /// What keeps puts out, the most telling first.
+    /// The shortage that keeps puts out; if there are several, the one that explains most.
     pub(crate) fn shortage(&self) -> Shortage {
         let catalog = Shortage {
             place: Place::Catalog,
@@ -222,11 +224,11 @@ impl Admission {
         drive
     }
 
-    /// Whether `len_bytes` more may be written, also only to delete something, with `long_keys_len_bytes` of
+    /// Whether `len_bytes` more may be written, even by a delete, with `long_keys_len_bytes` of
     /// long keys (R1).
     ///
     /// # Errors
-    /// What is missing.
+    /// The shortage.
     pub(crate) fn deletes(&self, len_bytes: u64, long_keys_len_bytes: u64) -> Result<(), Shortage> {
         if self.holds.are_logs_kept {
             return Err(self.shortage());
@@ -236,7 +238,7 @@ impl Admission {
         let catalog_free_bytes = space.catalog.free_bytes(CommitKind::Recovery);
         Shortage::check(Place::Catalog, catalog_need_bytes, catalog_free_bytes)?;
         let (needed_bytes, free_bytes) = match space.grain_bytes {
-            // Dead bytes are as good as free for a delete: flushes clean.
+            // For a delete, dead bytes count as free, because flushes clean.
             0 if space.catalog.is_crowded() => (0, 0),
             0 => {
                 let needed_bytes = self.beside_log_bytes() + 2 * len_bytes;
@@ -250,18 +252,18 @@ impl Admission {
         Shortage::check(Place::Drive, needed_bytes, free_bytes)
     }
 
-    /// Whether there is room for a put that is longer than a memtable: for its log, and for its table beside those of
-    /// what is in memory.
+    /// Whether there is room for a put that is longer than a memtable: for its log, and for its
+    /// table in addition to the tables of all memtables.
     ///
     /// # Errors
-    /// What is missing.
+    /// The shortage.
     pub(crate) fn long_put(&self, len_bytes: u64) -> Result<(), Shortage> {
         let needed_bytes = self.needed_bytes().max(self.in_memory.len_bytes);
         let needed_bytes = needed_bytes.saturating_add(2 * len_bytes);
         Shortage::check(Place::Drive, needed_bytes, self.user_free_bytes())
     }
 
-    /// How much a compaction that is planned may write before its inputs are released.
+    /// How much a planned compaction may write before its inputs are released.
     pub(crate) fn room(&self) -> Room {
         let room = self.room_beside_memory();
         Room {
@@ -271,7 +273,7 @@ impl Admission {
         }
     }
 
-    /// As [`Admission::room`], for a compaction that runs.
+    /// Like [`Admission::room`], for a compaction that already runs.
     pub(crate) fn room_beside_memory(&self) -> Room {
         let space = &self.space;
         let grain_bytes = space.grain_bytes;
@@ -281,24 +283,24 @@ impl Admission {
             return Room { len_bytes, gaining_len_bytes: len_bytes, grain_bytes };
         }
         let all_bytes = space.free_bytes.saturating_sub(self.kept_bytes());
-        // What is written may bring nothing back while a reader holds the inputs. So what a delete in
-        // each keyspace needs is left alone.
+        // A compaction may free nothing while a reader holds its inputs. So it leaves what a delete
+        // in each keyspace needs.
         let deletes = self.in_memory.keyspace_count + 1 + OUTPUTS_KEPT;
         let len_bytes = all_bytes.saturating_sub(deletes * grain_bytes);
         Room { len_bytes, gaining_len_bytes: all_bytes, grain_bytes }
     }
 
-    /// Whether less is free than the tables of all that is in memory take at the next assessment.
+    /// Whether less is free than the tables of all memtables will need at the next assessment.
     pub(crate) fn is_memory_short(&self) -> bool {
         self.space.free_bytes < self.memory_need_bytes()
     }
 
-    /// What must stay free so that what is in memory finds its place.
+    /// What must stay free so that the content of memory finds its place.
     fn needed_bytes(&self) -> u64 {
         let limits = &self.limits;
         let memtables = limits.free_memtable_count_min.saturating_mul(limits.memtable_len_bytes);
-        // On zones, the log and each level's tables begin whole zones, however little they need:
-        // the reserve's own length is the file layer's word on how coarse space is.
+        // On zones, the log and each level's tables begin whole zones, however short they are. The
+        // length of the reserve is the file layer's measure of how coarse space is.
         let in_memory = self.kept_bytes() + self.space.grain_bytes;
         memtables.max(self.space.reserve_bytes).max(in_memory)
     }
@@ -316,8 +318,8 @@ impl Admission {
         self.space.catalog.free_bytes(CommitKind::Upkeep)
     }
 
-    /// What the tables of all that is in memory take at the next assessment, and its log, where tables take their
-    /// length and the file layer says how much is free.
+    /// What the tables of all memtables and the log will need at the next assessment. Only where a
+    /// table takes its length, and the file layer knows how much is free; otherwise 0.
     fn memory_need_bytes(&self) -> u64 {
         if self.space.grain_bytes > 0 || self.space.catalog.is_crowded() {
             return 0;
@@ -327,13 +329,14 @@ impl Admission {
         tables + 2 * self.limits.look_len_bytes()
     }
 
-    /// What must be free for the tables of all that is in memory when the log takes another piece: that is up to a
-    /// quarter of what is free.
+    /// What must be free for the tables of all memtables when the log takes another piece, which
+    /// may be up to a quarter of the free space.
     fn beside_log_bytes(&self) -> u64 {
         self.in_memory.len_bytes + self.in_memory.len_bytes / 3
     }
 
-    /// What must stay free for the tables of all memtables and for logs, where each takes a whole grain.
+    /// What must stay free for the tables of all memtables and for logs, if each takes whole
+    /// grains.
     fn kept_bytes(&self) -> u64 {
         (self.in_memory.grain_count + LOGS_KEPT).saturating_mul(self.space.grain_bytes)
     }

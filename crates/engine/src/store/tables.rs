@@ -1,4 +1,4 @@
-//! What policies and merges ask the store for tables.
+//! What policies and merges need to know from the store about tables, and where merges put them.
 
 use super::Store;
 use crate::EngineError;
@@ -18,7 +18,7 @@ impl TableFacts for Store {
     }
 
     fn is_on_flash(&self, table: &TableSlot) -> bool {
-        // Nothing else is begun on flash.
+        // Only logs that become tables are created on flash.
         table.meta.is_logged && self.files.is_on_flash(&table.meta.id.file_name())
     }
 

@@ -1,4 +1,4 @@
-//! What a store counts as it happens.
+//! The counters of a store, updated as it works.
 
 use crate::metrics::{CompactionLine, StallMetrics};
 use parking_lot::Mutex;
@@ -26,14 +26,14 @@ impl Stall {
     }
 }
 
-/// How many compactions that failed are told of.
+/// How many failed compactions are reported.
 const FAILURE_COUNT_MAX: usize = 16;
 
 /// The compactions so far.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionLog {
     pub(crate) lines: VecDeque<CompactionLine>,
-    /// Plans that failed, in words, at most [`FAILURE_COUNT_MAX`] of the last ones.
+    /// The plans of the last failed compactions, in words, at most [`FAILURE_COUNT_MAX`].
     pub(crate) failures: VecDeque<String>,
     pub(crate) count: u64,
     pub(crate) move_count: u64,
@@ -42,7 +42,7 @@ pub(crate) struct CompactionLog {
 }
 
 impl CompactionLog {
-    /// Remembers `line`, and at most `line_count_max` of the last ones.
+    /// Records `line`, and keeps the last `line_count_max` lines.
     pub(crate) fn note(&mut self, line: CompactionLine, line_count_max: usize) {
         self.count += 1;
         self.move_count += u64::from(line.output_table_count == 0 && line.in_len_bytes == 0);
@@ -54,7 +54,7 @@ impl CompactionLog {
         }
     }
 
-    /// Remembers a plan that failed.
+    /// Records the plan of a failed compaction.
     pub(crate) fn note_failure(&mut self, plan: String) {
         self.failures.push_back(plan);
         while self.failures.len() > FAILURE_COUNT_MAX {
@@ -63,20 +63,20 @@ impl CompactionLog {
     }
 }
 
-/// What is counted as it happens.
+/// The counters of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) stall_stop: Stall,
     pub(crate) stall_slowdown: Stall,
     pub(crate) stall_offload: Stall,
     pub(crate) slowed_bytes: AtomicU64,
-    /// Merged by compactions, before compression: what slowed writers wait for.
+    /// Bytes merged by compactions, before compression; slowed writers wait for them.
     pub(crate) background_bytes: AtomicU64,
     pub(crate) flush_count: AtomicU64,
     pub(crate) flush_out_bytes: AtomicU64,
-    /// Compactions that could not read and were tried again.
+    /// Compactions that could not read a table and were tried again.
     pub(crate) read_failure_count: AtomicU64,
-    /// From the start of each flush to its commit.
+    /// Time of all flushes, each from its start to its commit.
     pub(crate) flush_ns: AtomicU64,
     pub(crate) compactions: Mutex<CompactionLog>,
 }

@@ -13,17 +13,17 @@ use std::sync::{Arc, OnceLock};
 
 const NO_LOG: u64 = u64::MAX;
 
-/// A memtable and the logs that hold the same.
+/// A memtable, and the logs that hold its writes.
 #[derive(Debug)]
 pub(crate) struct MemSlot {
     pub(crate) mem: Arc<Memtable>,
     /// The oldest log with a write of it.
     first_log: AtomicU64,
-    /// The first log without: where the keyspace's next memtable begins.
+    /// The first log without its writes, where the keyspace's next memtable begins.
     end_log: AtomicU64,
-    /// Its long keys together: tables are named by their keys.
+    /// The length of its long keys together; a table's record in the catalog holds keys.
     long_key_len_bytes: AtomicU64,
-    /// Where its values lie in its log, if that is to become a table.
+    /// Where its values are in its log, if the log is to become a table.
     band: OnceLock<Arc<Band>>,
 }
 
@@ -38,24 +38,25 @@ impl MemSlot {
         })
     }
 
-    /// The log that can become a table, if there is one.
+    /// The log, if it can become a table.
     pub(crate) fn band(&self) -> Option<&Arc<Band>> {
         self.band.get().filter(|band| band.is_sound())
     }
 
-    /// Notes where in log `log` the value of a write begins.
+    /// Records where in `log` the value of a write begins.
     pub(crate) fn note_place(&self, log: LogId, wal: &Arc<Wal>, seq: Seq, place: Position) {
         let band = self.band.get_or_init(|| Arc::new(Band::new(log, Arc::clone(wal))));
         band.note(log, seq, place);
     }
 
-    /// The oldest log with a write of this memtable; `None` while it is empty.
+    /// The oldest log with a write of this memtable; `None` if it is empty.
     pub(crate) fn first_log(&self) -> Option<LogId> {
         let id = self.first_log.load(Ordering::Acquire);
         (id != NO_LOG).then_some(LogId(id))
     }
 
-    /// Notes that a write to `log` goes here; before the write becomes visible.
+    /// Records that a write to `log` goes to this memtable. Called before the write becomes
+    /// visible.
     #[inline]
     pub(crate) fn note_log(&self, log: LogId) {
         if self.first_log.load(Ordering::Relaxed) == NO_LOG {
@@ -63,25 +64,25 @@ impl MemSlot {
         }
     }
 
-    /// Keys that make the catalog's record of a table long.
+    /// Counts keys that make the catalog's record of a table longer.
     #[cold]
     fn note_long_keys(&self, kind: Kind, key: &[u8], value: &[u8]) {
         let len_bytes = long_key_len_bytes(kind, key, value);
         self.long_key_len_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     }
 
-    /// The keys that are counted one by one, together.
+    /// The length of the long keys together.
     pub(crate) fn long_key_len_bytes(&self) -> u64 {
         self.long_key_len_bytes.load(Ordering::Relaxed)
     }
 
-    /// Ends the memtable: `next` is the first log with nothing of it.
+    /// Ends the memtable; `next` is the first log without its writes.
     pub(crate) fn freeze(&self, next: LogId) {
         self.end_log.store(next.0, Ordering::Release);
         self.mem.freeze();
     }
 
-    /// Where the keyspace's log begins once this memtable is in a table.
+    /// Where the keyspace's logs begin once this memtable is in a table.
     pub(crate) fn end_log(&self) -> LogId {
         let id = self.end_log.load(Ordering::Acquire);
         LogId(if id == NO_LOG { 0 } else { id })
@@ -101,7 +102,7 @@ impl MemSlot {
     }
 }
 
-/// Everything a reader needs, at one moment (Y1).
+/// Everything that a reader needs, at one moment (Y1).
 #[derive(Clone, Debug)]
 pub(crate) struct SuperVersion {
     pub(crate) active: Arc<MemSlot>,

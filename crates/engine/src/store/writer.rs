@@ -1,4 +1,4 @@
-//! What one writer at a time holds: the log that is written, and the next sequence number.
+//! The state of the one writer at a time: the current log and the next sequence number.
 
 use crate::batch::KeyspaceId;
 use crate::key::Seq;
@@ -7,25 +7,25 @@ use crate::wal::Wal;
 use imbrex_files::Tier;
 use std::sync::Arc;
 
-/// What one writer at a time holds.
+/// The state of the one writer at a time.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    /// The log that is written; `None` before the first and while a new one cannot be created.
+    /// The current log; `None` before the first one, and while a new one cannot be created.
     pub(crate) wal: Option<Arc<Wal>>,
     pub(crate) log: LogId,
     pub(crate) next_seq: Seq,
     pub(crate) user_bytes: u64,
     pub(crate) op_count: u64,
-    /// What the logs before this one wrote.
+    /// The length of all logs before this one.
     pub(crate) finished_log_bytes: u64,
-    /// How long the log is when space is looked at again, if keyspaces share it.
+    /// The length of the log at which space is assessed again, if keyspaces share it.
     pub(crate) look_at_bytes: u64,
-    /// Whose writes the log has, and whether it has those of others too.
+    /// The keyspace whose writes the log has. `is_log_shared` if it has writes of others too.
     pub(crate) log_owner: Option<KeyspaceId>,
     pub(crate) is_log_shared: bool,
-    /// Where the log was asked to be.
+    /// The drive that was requested for the log.
     pub(crate) tier: Tier,
-    /// Of the user's bytes, those whose log lies on flash.
+    /// The part of the user's bytes whose log is on flash.
     pub(crate) offloaded_bytes: u64,
 }
 
@@ -46,22 +46,22 @@ impl Writer {
         }
     }
 
-    /// Notes that the log has writes of `keyspace`.
+    /// Records that the log has writes of `keyspace`.
     pub(crate) fn note_owner(&mut self, keyspace: KeyspaceId) {
         self.is_log_shared |= *self.log_owner.get_or_insert(keyspace) != keyspace;
     }
 
-    /// The log that is written, or the last one; of all that memtables are of it is the newest, or newer.
+    /// The current log, or the last one if none is open. No memtable refers to a newer log.
     pub(crate) fn log(&self) -> LogId {
         self.log
     }
 
-    /// Says that the logs of before end with `last`.
+    /// Continues the numbers after `last`, the last log from before the opening.
     pub(crate) fn begin_behind(&mut self, last: LogId) {
         self.log = LogId(last.0 + 1);
     }
 
-    /// All that was written to logs.
+    /// The length of everything that was written to logs.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.finished_log_bytes + self.wal.as_ref().map_or(0, |wal| wal.len_bytes())
     }

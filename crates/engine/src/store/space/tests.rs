@@ -1,4 +1,4 @@
-//! Admission as a table: what there is, and which writes it lets in.
+//! Admission as a table: the space, and the writes that it admits.
 
 use super::*;
 use imbrex_files::CatalogUse;
@@ -24,7 +24,7 @@ fn space(free_bytes: u64, grain_bytes: u64, catalog_used_bytes: u64) -> SpaceUse
     }
 }
 
-/// Keyspaces with tables of 1 MiB and a memtable each of `len_bytes`, unless it is empty.
+/// Keyspaces with tables of 1 MiB, and one memtable of `len_bytes` each, unless that is 0.
 fn memory(keyspace_count: u64, len_bytes: u64, grain_bytes: u64) -> InMemory {
     let mut in_memory = InMemory::default();
     for _ in 0..keyspace_count {
@@ -46,7 +46,8 @@ fn puts_are_refused_before_deletes() {
     let logs = Holds { are_logs_kept: true, ..NONE };
     let blocked = Holds { is_compaction_blocked: true, ..NONE };
     let (drive, catalog) = (Some(Place::Drive), Some(Place::Catalog));
-    // What is free, in memory of each of how many keyspaces, the grain, the catalog; puts, deletes.
+    // Columns: free space, bytes in memory of each keyspace, keyspaces, grain, catalog; then puts,
+    // deletes.
     let cases = [
         ("an empty store", 64 * MIB, (1, 0), 0, 0, NONE, None, None),
         ("two memtables and the reserve are free", 17 * MIB, (1, 8), 0, 0, NONE, None, None),
@@ -113,9 +114,9 @@ fn a_compaction_leaves_what_memory_and_deletes_need() {
         (room.len_bytes / MIB, room.gaining_len_bytes / MIB)
     };
     assert_eq!(room(0, NONE), (64, 64));
-    // 2 MiB in memory, a third beside them, and a quarter of a memtable.
+    // 2 MiB in memory, a third in addition, and a quarter of a memtable.
     assert_eq!(room(0, Holds { has_checkpoint: true, ..NONE }), (59, 59));
-    // 2 tables of 2 grains each and 2 logs; and 4 grains for deletes.
+    // 2 tables of 2 grains each and 2 logs, then 4 grains for deletes.
     assert_eq!(room(4 * MIB, NONE), (24, 40));
     assert_eq!(room(4 * MIB, Holds { room_max_bytes: 30 * MIB, ..NONE }), (24, 30));
 }
