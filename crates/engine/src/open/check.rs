@@ -17,32 +17,32 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// After so many bytes of entries whoever watches is asked.
+/// How many bytes of entries are read between two reports to the watch.
 const ASK_LEN_BYTES: u64 = 1 << 20;
 
-/// What a check looked at, and what it found wrong.
+/// What a check verified, and what it found wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CheckReport {
-    /// Tables that were verified, those that only checkpoints have among them.
+    /// Tables that were verified, including tables that only checkpoints have.
     pub table_count: usize,
-    /// Their entries.
+    /// The number of entries in these tables.
     pub entry_count: u64,
-    /// Their length.
+    /// The length of these tables.
     pub table_len_bytes: u64,
-    /// Logs that are there.
+    /// The number of logs.
     pub log_count: usize,
-    /// Checkpoints whose references were followed.
+    /// Checkpoints whose references were checked.
     pub checkpoint_count: usize,
-    /// Tables and logs that nobody looked at: they lie on a flash drive that is not there
+    /// Tables and logs that were not checked because they are on a flash drive that is not present
     /// ([`OpenMode::ReadOnlyInPart`](crate::OpenMode::ReadOnlyInPart)).
     pub left_out: Vec<String>,
-    /// What is wrong, a sentence each; empty for a sound store.
+    /// What is wrong, one sentence each; empty for a sound store.
     pub findings: Vec<String>,
 }
 
 impl CheckReport {
-    /// Whether nothing was found wrong.
+    /// Whether the check found nothing wrong.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
     }
@@ -67,7 +67,7 @@ impl fmt::Display for CheckReport {
     }
 }
 
-/// Checks all of `store` but what is `missing`, as it is at one moment; it goes on meanwhile.
+/// Checks all of `store` except `missing`, as of one moment. The store continues to work meanwhile.
 pub(crate) fn check(
     store: &Store,
     missing: &[String],
@@ -76,7 +76,7 @@ pub(crate) fn check(
     let mut report = CheckReport { left_out: missing.to_vec(), ..CheckReport::default() };
     report.findings.extend(store.lost.values().cloned());
     store.runtime.scheduler.yield_now();
-    // The state first: its tables stay readable whatever is committed meanwhile (F3).
+    // Read the state first: its tables stay readable, whatever is committed meanwhile (F3).
     let (state, names) = store.state_and_files()?;
     let left_out = store.lost.keys().chain(missing).cloned().collect();
     check_references(&state, left_out, store.visible(), &names, &mut report);
@@ -84,7 +84,8 @@ pub(crate) fn check(
     let kept = checkpoint_tables(store, &state, &names, &mut report);
     let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
     let live_bytes: u64 = tables.map(|slot| slot.meta.len_bytes).sum();
-    // Once table by table, once in order of key; what only checkpoints have is read once.
+    // Live tables are read twice, table by table and in key order. Tables that only checkpoints
+    // have are read once.
     let total_bytes = 2 * live_bytes + kept.iter().map(|slot| slot.meta.len_bytes).sum::<u64>();
     for entry in state.keyspaces.values() {
         let name = &entry.record.name;
@@ -95,11 +96,11 @@ pub(crate) fn check(
             verify_table(store, slot, total_bytes, &mut report, watch)?;
         }
     }
-    // One after the other is let go of, with what it has in memory.
+    // Each table, with its memory, is released before the next one.
     for slot in kept {
         verify_table(store, &slot, total_bytes, &mut report, watch)?;
     }
-    // What is damaged cannot be read in order.
+    // Damaged tables cannot be read in order.
     if report.is_sound() {
         let mut done_bytes = report.table_len_bytes;
         for entry in state.keyspaces.values() {
@@ -116,7 +117,7 @@ pub(crate) fn check(
     Ok(report)
 }
 
-/// Reads all of a table; what is wrong with it is in the report.
+/// Reads all of a table; its damage goes into the report.
 fn verify_table(
     store: &Store,
     slot: &TableSlot,
@@ -152,8 +153,8 @@ fn verify_table(
     Ok(())
 }
 
-/// The tables that checkpoints have and the keyspaces have not, or not any more: each once, attached. Records that
-/// cannot be decoded and files that are not there are in the report.
+/// The tables that checkpoints have and no keyspace has now: each once, attached. Records that
+/// cannot be decoded and files that do not exist go into the report.
 fn checkpoint_tables(
     store: &Store,
     state: &StoreState,
@@ -162,7 +163,7 @@ fn checkpoint_tables(
 ) -> Vec<Arc<TableSlot>> {
     let there: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let live = state.keyspaces.values().flat_map(|entry| entry.version.tables());
-    // Ids are never used again (V3): a table of a known one has the same bytes.
+    // Ids are never reused (V3), so a table with a known id has the same bytes.
     let mut known: BTreeSet<TableId> = live.map(|slot| slot.meta.id).collect();
     let mut tables = Vec::new();
     for (checkpoint, record) in &state.checkpoints {
@@ -190,7 +191,7 @@ fn checkpoint_tables(
                 Err(EngineError::Files { source, .. }) if is_on_missing_flash(&source) => {
                     report.left_out.push(name);
                 }
-                // Deleted since: nobody misses it.
+                // The checkpoint was deleted meanwhile, so its table is not missing.
                 Err(_) if !store.state().checkpoints.contains_key(checkpoint) => break,
                 Err(error) => report.findings.push(error.to_string()),
             }
@@ -199,7 +200,7 @@ fn checkpoint_tables(
     tables
 }
 
-/// The first key of which an older run or a deeper level has a newer write (V2).
+/// The first key for which an older run or a deeper level has a newer write (V2).
 fn check_order(
     store: &Store,
     entry: &KeyspaceEntry,
@@ -227,7 +228,7 @@ fn check_order(
             user_key.extend_from_slice(key.user_key);
             oldest_run = 0;
         }
-        // From the newest write of a key to the oldest, runs only get older.
+        // From the newest write of a key to the oldest, runs may only get older.
         let run = merged.current_source();
         if run < oldest_run {
             let (name, key, seq) =
@@ -248,11 +249,11 @@ fn check_order(
     Ok(None)
 }
 
-/// Every table is there and wanted, if only by what was `left_out`; no number is beyond the counter, and no
-/// write beyond the newest.
+/// Checks that every table exists, and that every file is referenced or `left_out`. Also checks
+/// that no number is beyond the counter, and no write beyond the newest.
 ///
-/// The state's own `last_seq` is no bound: it counts what has left the logs, and a table may hold
-/// writes whose log another keyspace still needs.
+/// The state's own `last_seq` is not a bound: it counts the writes that have left the logs, and a
+/// table may hold writes whose log another keyspace still needs.
 fn check_references(
     state: &StoreState,
     left_out: BTreeSet<String>,
@@ -292,7 +293,8 @@ fn check_references(
     }
 }
 
-/// Logs have numbers below the counter; the store in memory is the judge of their content.
+/// Checks that the numbers of logs are below the counter. Their content is not read: the store has
+/// it in memory.
 fn check_logs(state: &StoreState, names: &[String], report: &mut CheckReport) {
     for log in names.iter().filter_map(|name| LogId::of_file_name(name)) {
         report.log_count += 1;

@@ -1,4 +1,5 @@
-//! The store's files in words: what a table, a log or the version records hold, a line a fact.
+//! The store's files in words: the content of a table, a log or the version records, one line per
+//! fact.
 //!
 //! ```text
 //!   dump_table    a file's bytes, by the table reader    -> properties, tombstones, entries
@@ -6,8 +7,8 @@
 //!   dump_records  the catalog's application records      -> what each commit changed
 //! ```
 //!
-//! The doors take any bytes, open no store and change nothing: they are for the operator who asks
-//! what is on the drive, and for fuzzing the decoders behind them.
+//! These functions accept any bytes, open no store and change nothing. They serve operators who
+//! inspect a drive, and fuzzing of the decoders behind them.
 
 use crate::EngineError;
 use crate::batch::{BatchView, Op};
@@ -20,29 +21,29 @@ use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, LogBounds};
 use std::sync::Arc;
 
-/// Where the lines go.
+/// Receives the lines.
 pub type DumpSink<'a> = &'a mut dyn FnMut(&str);
 
-/// A longer key or value is cut.
+/// Longer keys and values are cut.
 const SHOWN_LEN_BYTES_MAX: usize = 60;
 
-/// Tells what the table in `file` holds: its properties, its range tombstones, every entry.
+/// Prints the content of the table in `file`: its properties, its range tombstones, every entry.
 ///
-/// Cost: reads the whole file, every checksum with it.
+/// Cost: reads the whole file and verifies every checksum.
 ///
 /// # Errors
-/// [`EngineError::Corrupt`], [`EngineError::Files`]; the lines before it stand.
+/// [`EngineError::Corrupt`], [`EngineError::Files`]. Lines printed before the error are valid.
 pub fn dump_table(file: Arc<dyn FileReader>, sink: DumpSink<'_>) -> Result<(), EngineError> {
     Table::open_any(file, Arc::new(BlockCache::new(0)))?.describe(true, sink)
 }
 
-/// Tells what the log in `file` holds: every batch and operation, and how the log ends.
+/// Prints the content of the log in `file`: every batch and operation, and how the log ends.
 ///
-/// The file's name and the file layer's `format_id` give the number that its frames carry.
+/// The number in the log's frames follows from the file's name and the file layer's `format_id`.
 ///
 /// # Errors
-/// [`EngineError::Corrupt`]: a record passes its checksum and is no batch, or the name is none of a
-/// log. [`EngineError::Files`]. The lines before it stand.
+/// [`EngineError::Corrupt`] if a record passes its checksum but is not a batch, or if the name is
+/// not that of a log. [`EngineError::Files`]. Lines printed before the error are valid.
 pub fn dump_log(
     file: &dyn FileReader,
     format_id: u64,
@@ -96,12 +97,12 @@ fn batch_lines(offset: u64, batch: &BatchView<'_>, sink: DumpSink<'_>) {
     }
 }
 
-/// Tells what each of the engine's records in the catalog changed.
+/// Prints what each of the engine's records in the catalog changed.
 ///
-/// `records` is what [`imbrex_files::Files::app_records`] returns.
+/// `records` is the result of [`imbrex_files::Files::app_records`].
 ///
 /// # Errors
-/// [`EngineError::Corrupt`], [`EngineError::Version`]; the lines before it stand.
+/// [`EngineError::Corrupt`], [`EngineError::Version`]. Lines printed before the error are valid.
 pub fn dump_records(records: &[Vec<u8>], sink: DumpSink<'_>) -> Result<(), EngineError> {
     for (number, bytes) in records.iter().enumerate() {
         let (kind, edit) = format::decode(bytes).map_err(|malformed| match malformed {
@@ -177,10 +178,10 @@ fn operation(seq: Seq, kind: Option<Kind>, key: &[u8], value: &[u8]) -> String {
     }
 }
 
-/// Text as text, other bytes in hexadecimal, the start of what is long.
+/// Text as text, other bytes in hexadecimal; only the start of long ones.
 fn shown(bytes: &[u8]) -> String {
     let head = &bytes[..bytes.len().min(SHOWN_LEN_BYTES_MAX)];
-    // A cut may split a character: then the rest still shows as text.
+    // The cut may split a character; the text before it is still shown as text.
     let text = match std::str::from_utf8(head) {
         Ok(text) => Some(text),
         Err(error) if error.error_len().is_none() => {

@@ -1,4 +1,4 @@
-//! Procedures over a whole store: opening it, checking it, printing what it consists of.
+//! Procedures over a whole store: opening it, checking it, printing its content.
 
 pub(crate) mod check;
 pub(crate) mod dump;

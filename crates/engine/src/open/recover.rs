@@ -1,4 +1,4 @@
-//! Opening a store: records to versions, logs to tables, leftovers away.
+//! Opening a store: records become versions, logs become tables, leftovers are removed.
 //!
 //! ```text
 //!   records of the catalog -> state -> tables attached
@@ -7,15 +7,18 @@
 //! ```
 //!
 //! Invariants
-//!   O1  Recovery changes the drive by one commit: a power cut during it leaves what was there. Where
-//!       the drive has no room for all tables beside all logs it is one commit a log, each of which
-//!       leaves a store that is recovered as if the logs that are gone had been flushed in time.
-//!       A store that is opened to be read alone changes nothing: what its logs hold stays in memory.
-//!   O2  When a store is written to no log of before is left, so a torn one is never continued (W4) and no log is
-//!       ever replayed twice into different tables.
-//!   O3  Where the drive has no room for the tables even of one log beside it, what the logs hold stays in memory
-//!       and they stay on the drive, as they are; it is synced first, so that what is read stays. Nothing is written to the store before flushes have found room
-//!       for all of it: who is refused drops a checkpoint or a keyspace.
+//!   O1  Recovery changes the drive in one commit, so a power cut during it leaves the previous
+//!       state. If the drive has no room for all tables in addition to all logs, recovery makes one
+//!       commit per log. Each of them leaves a store that is recovered as if the removed logs had
+//!       been flushed in time. A store opened for reading changes nothing: the content of its logs
+//!       stays in memory.
+//!   O2  When a store is written to, no log from before the opening is left. So a torn log is never
+//!       continued (W4), and no log is ever replayed twice into different tables.
+//!   O3  If the drive has no room even for the tables of one log in addition to that log, the
+//!       content of the logs stays in memory, and the logs stay on the drive unchanged. They are
+//!       synced first, so that what was read stays. Nothing is written to the store before flushes
+//!       have found room for all of it. A caller whose write is refused can drop a checkpoint or a
+//!       keyspace.
 
 use crate::EngineError;
 use crate::batch::{BatchView, KeyspaceId};
@@ -43,28 +46,28 @@ use std::sync::Arc;
 /// The name of the keyspace that every store has.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
-/// How a recovery went.
+/// What a recovery found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Recovery {
-    /// Whether the store was made just now.
+    /// Whether the store was created by this opening.
     pub created: bool,
-    /// Logs that were replayed.
+    /// The number of logs replayed.
     pub log_count: usize,
-    /// Batches found in them.
+    /// The number of batches in them.
     pub batch_count: u64,
-    /// Tables written from them.
+    /// The number of tables written from them.
     pub table_count: usize,
-    /// Where the newest log was torn, in words: what came after was never acknowledged with `sync`. Where logs are
-    /// left out ([`OpenMode::ReadOnlyInPart`]), of all that were.
+    /// Where the newest log was torn, in words. Data after that point were never acknowledged with
+    /// `sync`. If logs are left out ([`OpenMode::ReadOnlyInPart`]), this lists every torn log.
     pub torn: Option<String>,
     /// Files that belonged to nothing and were removed.
     pub leftover_count: usize,
-    /// The tables and logs that were left out ([`OpenMode::ReadOnlyInPart`]). The newest logs may be known to the
-    /// flash drive alone, and are not among them.
+    /// The tables and logs that were left out ([`OpenMode::ReadOnlyInPart`]). The newest logs may
+    /// be known only to the flash drive; they are not listed.
     pub missing: Vec<String>,
-    /// Logs for whose tables the drive had no room: what they hold can be read, and nothing can be written before
-    /// there is room.
+    /// The number of logs for whose tables the drive had no room. Their content can be read, and
+    /// nothing can be written before there is room.
     pub kept_log_count: usize,
 }
 
@@ -79,7 +82,7 @@ impl Recovery {
     }
 }
 
-/// Opens the store in `files`, or makes one.
+/// Opens the store in `files`, or creates one.
 pub(crate) fn recover(
     files: Arc<dyn Files>,
     runtime: Runtime,
@@ -138,7 +141,7 @@ fn create(files: &dyn Files, options: &Options) -> Result<(), EngineError> {
     files.commit(commit).map_err(EngineError::files("create the store"))
 }
 
-/// What `records` come to.
+/// The state that `records` add up to.
 pub(crate) fn decode_records(records: &[Vec<u8>]) -> Result<StoreState, EngineError> {
     let mut state = StoreState::default();
     for (index, record) in records.iter().enumerate() {
@@ -184,17 +187,18 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// The tables that a store does without, or a checkpoint of it, by the names that the store gives them.
+/// The tables that a store or one of its checkpoints leaves out, by their names in the store.
 #[derive(Default)]
 pub(crate) struct LeftOut {
-    /// On a flash drive that is not there.
+    /// Tables on a flash drive that is not present.
     pub(crate) missing: Vec<String>,
-    /// There, but damaged so that they cannot be opened, and how.
+    /// Tables that exist but cannot be opened because they are damaged, each with its damage.
     pub(crate) lost: BTreeMap<String, String>,
 }
 
-/// Takes the tables out of `state` whose files lie on a flash drive that is not there, and says which; with `losses`
-/// also those that cannot be opened. The files are called as `file_name` says.
+/// Removes the tables from `state` whose files are on a flash drive that is not present, and
+/// returns them. With `losses` it also removes tables that cannot be opened. `file_name` returns
+/// the name of a table's file.
 pub(crate) fn leave_out(
     state: &mut StoreState,
     files: &dyn Files,
@@ -204,7 +208,7 @@ pub(crate) fn leave_out(
 ) -> Result<LeftOut, EngineError> {
     let mut left_out = LeftOut::default();
     let mut edit = VersionEdit::default();
-    // A table that is open already does not ask for the store's.
+    // A table that is already open keeps its cache, and does not use the store's.
     let cache = Arc::new(BlockCache::new(cache_len_bytes));
     for entry in state.keyspaces.values() {
         for slot in entry.version.tables() {
@@ -236,12 +240,12 @@ pub(crate) fn leave_out(
     Ok(left_out)
 }
 
-/// Whether a file is refused because it lies on a flash drive that is not there.
+/// Whether a file cannot be opened because it is on a flash drive that is not present.
 pub(crate) fn is_on_missing_flash(error: &FilesError) -> bool {
     matches!(error, FilesError::Flash(FlashError::OnFlash { .. }))
 }
 
-/// Brings what the logs hold into memtables, and leaves the drive as it is.
+/// Loads the content of the logs into memtables, and leaves the drive unchanged.
 fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
     let is_in_part = store.options.open_mode.is_in_part();
     let state = store.state();
@@ -256,10 +260,10 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
     };
     let mut last_seq = flushed;
     if is_in_part {
-        // Tables may be ahead of the logs that are left.
+        // Tables may be newer than the remaining logs.
         let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
         last_seq = tables.map(|slot| slot.meta.seq_max).fold(last_seq, Seq::max);
-        // Between two logs others may be missing.
+        // Logs may be missing between two others.
         let mut log_end = Seq(0);
         for (index, source) in logs.sources.iter().enumerate() {
             let mut apply = |_, batch: BatchView<'_>| apply(index, batch);
@@ -284,7 +288,7 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
     Ok(())
 }
 
-/// Brings what `batch` of `log` holds into memtables, but for what is in tables.
+/// Adds the operations of `batch` in `log` to memtables, except those that are in tables.
 fn apply_in_memory(
     store: &Store,
     floors: &BTreeMap<KeyspaceId, LogId>,
@@ -301,7 +305,7 @@ fn apply_in_memory(
     }
 }
 
-/// Brings what the logs hold into tables, and removes the logs and what belongs to nothing.
+/// Writes the content of the logs to tables. Removes the logs, and files that belong to nothing.
 fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> {
     let state = store.state();
     let (logs, remove) = find_files(store, &state)?;
@@ -325,7 +329,8 @@ fn replay_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError
     Ok(())
 }
 
-/// Brings the logs into tables, and removes `remove`, in one commit; how many tables there are, and what was replayed.
+/// Writes the logs to tables and removes `remove`, in one commit. Returns the number of tables, and
+/// what was replayed.
 fn into_tables(
     store: &Store,
     ids: &[LogId],
@@ -342,8 +347,9 @@ fn into_tables(
     Ok((commit_tables(store, outputs, remove, last_seq)?, replayed))
 }
 
-/// The drive has no room for the tables of all logs beside the logs: one commit a log, oldest first,
-/// which makes room for the next (O1). Those that still find none stay (O3).
+/// Replays with one commit per log, oldest first, when the drive has no room for the tables of all
+/// logs in addition to the logs. Each commit makes room for the next (O1). Logs that still find no
+/// room stay (O3).
 fn replay_one_by_one(
     store: &Store,
     mut logs: Logs,
@@ -351,7 +357,7 @@ fn replay_one_by_one(
     flushed: Seq,
     recovery: &mut Recovery,
 ) -> Result<Replayed, EngineError> {
-    // All of them are looked at before any goes: a log that is torn must be the last.
+    // Every log is read before any is removed, because a torn log must be the last.
     let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut |_, _| Ok(()))?;
     let mut leftovers = remove;
     leftovers.retain(|name| LogId::of_file_name(name).is_none());
@@ -361,7 +367,7 @@ fn replay_one_by_one(
         remove.push(id.file_name());
         let (ids, sources) = (std::slice::from_ref(id), std::slice::from_ref(source));
         let (table_count, one) = match into_tables(store, ids, sources, remove, last_seq) {
-            // With one log this is what was just tried.
+            // With one log, this is the step that was just tried.
             Err(error) if error.is_no_space() => {
                 keep_logs(store, &logs, last_seq)?;
                 recovery.kept_log_count = logs.ids.len();
@@ -370,7 +376,7 @@ fn replay_one_by_one(
             done => done?,
         };
         leftovers.clear();
-        // As long as it is open its blocks are not free.
+        // The blocks of an open log are not free.
         logs.ids.remove(0);
         logs.sources.remove(0);
         recovery.table_count += table_count;
@@ -379,8 +385,8 @@ fn replay_one_by_one(
     Ok(replayed)
 }
 
-/// Brings what the logs hold into memtables that wait for their flush, a log's apart from the next one's, so that the
-/// logs go one by one (O3).
+/// Loads the content of the logs into memtables that wait for their flush. Each log has its own
+/// memtables, so that the logs can be removed one by one (O3).
 fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError> {
     let floors = floors(&store.state());
     let mut last_seq = before;
@@ -399,11 +405,12 @@ fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError>
         }
     }
     store.keep_logs();
-    // Who reads them relies on them, and commits that say so.
+    // Readers, and commits that refer to the logs, rely on them.
     store.files.sync().map_err(EngineError::files("sync the logs"))
 }
 
-/// Commits what logs were made into, and that they are gone; returns how many tables there are.
+/// Commits the tables made from logs together with the removal of the logs. Returns the number of
+/// tables.
 fn commit_tables(
     store: &Store,
     outputs: Vec<Outputs>,
@@ -411,8 +418,8 @@ fn commit_tables(
     last_seq: Seq,
 ) -> Result<usize, EngineError> {
     if remove.is_empty() && outputs.is_empty() {
-        // Who finds a keyspace that a killed process left in the drive's cache relies on it, and there is no commit to
-        // make it durable.
+        // A caller may rely on a keyspace that a killed process left in the drive's cache, and no
+        // commit makes it durable.
         return store.files.sync().map(|()| 0).map_err(EngineError::files("sync what was found"));
     }
     let kind = CommitKind::Recovery;
@@ -426,13 +433,13 @@ fn commit_tables(
     Ok(table_count)
 }
 
-/// The logs that a store was left with, oldest first.
+/// The logs found at the opening, oldest first.
 struct Logs {
     ids: Vec<LogId>,
     sources: Vec<LogSource>,
 }
 
-/// The logs to replay, oldest first, and all files that will not be needed afterwards.
+/// The logs to replay, oldest first, and all files that are not needed afterwards.
 fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), EngineError> {
     let tables: BTreeSet<String> = state
         .keyspaces
@@ -448,14 +455,14 @@ fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), 
     Ok((logs, remove))
 }
 
-/// All logs, oldest first; with `is_in_part` without those on a flash drive that is not there, whose names come
-/// beside.
+/// All logs, oldest first. With `is_in_part`, logs on a flash drive that is not present are left
+/// out and their names are returned separately.
 fn find_logs(store: &Store, is_in_part: bool) -> Result<(Logs, Vec<String>), EngineError> {
     let (mut logs, mut missing) = (Vec::new(), Vec::new());
     let infos = store.files.list("");
     for info in &infos {
         let Some(id) = LogId::of_file_name(&info.name) else { continue };
-        // No commit was needed to create it, so the counter in the catalog may be behind.
+        // A log is created without a commit, so the counter in the catalog may be lower.
         store.reserve_ids(id.0.saturating_add(1));
         let file = match store.files.open(&info.name) {
             Err(error) if is_in_part && is_on_missing_flash(&error) => {
@@ -481,9 +488,10 @@ fn find_logs(store: &Store, is_in_part: bool) -> Result<(Logs, Vec<String>), Eng
     Ok((Logs { ids, sources }, missing))
 }
 
-/// Whether the file `log` is as long as its log: it was finished, and a later log was created on the same
-/// drive, which made its length durable (W2). One that may become a table is only closed, or is longer;
-/// its group says so, or, if it was made before groups did, the options.
+/// Whether the file `log` is as long as its log. The log was then finished, and a later log was
+/// created on the same drive, which made its length durable (W2). A log that may become a table is
+/// only closed, or is longer. Its group marks such a log; for logs older than that mark the options
+/// decide.
 fn is_finished(log: &FileInfo, files: &[FileInfo], options: &Options) -> bool {
     let id = LogId::of_file_name(&log.name);
     let is_later = |other: &FileInfo| id < LogId::of_file_name(&other.name);
@@ -492,19 +500,19 @@ fn is_finished(log: &FileInfo, files: &[FileInfo], options: &Options) -> bool {
         && files.iter().any(|other| other.tier == log.tier && is_later(other))
 }
 
-/// Where the log of each keyspace begins.
+/// The first log of each keyspace that recovery needs.
 fn floors(state: &StoreState) -> BTreeMap<KeyspaceId, LogId> {
     state.keyspaces.iter().map(|(&id, entry)| (id, entry.log_floor)).collect()
 }
 
-/// Memtables that are filled again, and the tables of those that grew full.
+/// Memtables that are filled from logs, and the tables of those that became full.
 struct Rebuild<'a> {
     store: &'a Store,
-    /// Where the log of each keyspace begins.
+    /// The first log of each keyspace that recovery needs.
     floors: BTreeMap<KeyspaceId, LogId>,
     slots: BTreeMap<KeyspaceId, Arc<MemSlot>>,
-    /// No less than what the drive takes for a table: who opens a store with smaller memtables than
-    /// it was left with finds room for no more tables.
+    /// At least the drive's space for one table: a store opened with smaller memtables than before
+    /// finds no room for more tables.
     memtable_len_bytes: u64,
     outputs: Vec<Outputs>,
 }
@@ -519,7 +527,7 @@ impl<'a> Rebuild<'a> {
 
     fn apply_batch(&mut self, log: LogId, batch: BatchView<'_>) -> Result<(), EngineError> {
         for (seq, op) in batch.ops() {
-            // A keyspace without a floor was dropped; what is below its floor is in tables.
+            // A keyspace without a floor was dropped; writes in logs below the floor are in tables.
             if self.floors.get(&op.keyspace).is_some_and(|&floor| log >= floor) {
                 self.apply(op.keyspace, |slot| slot.insert(op.kind, op.key, seq, op.value))?;
             }

@@ -1,8 +1,8 @@
-//! The background job that carries plans out.
+//! Compactions: the background job that carries out plans.
 //!
 //! ```text
-//!   step:  nothing in hand -> ask the policies -> a plan, or wait
-//!          a plan in hand  -> merge a stretch  -> more, or commit and let go
+//!   step:  no plan in hand -> ask the policies -> a plan, or wait
+//!          a plan in hand  -> merge a stretch  -> more, or commit and release
 //! ```
 
 use crate::EngineError;
@@ -39,7 +39,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) struct Failure {
     error: EngineError,
-    /// The input that could not be read, if it was that: then nothing is in doubt.
+    /// The input that could not be read, if that was the failure. In that case nothing is in doubt.
     unread: Option<TableId>,
 }
 
@@ -49,7 +49,7 @@ impl From<EngineError> for Failure {
     }
 }
 
-/// A compaction that runs.
+/// A running compaction.
 #[derive(Debug)]
 pub(crate) struct Running {
     keyspace: Arc<KeyspaceState>,
@@ -127,7 +127,7 @@ impl Running {
         }
     }
 
-    /// Goes on for about `len_bytes`; true when it is done and durable.
+    /// Works on about `len_bytes`; returns true once the compaction is durable.
     fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, Failure> {
         let went = self.go_on(store, len_bytes);
         went.map_err(|error| Failure { error, unread: self.unread() })
@@ -143,7 +143,7 @@ impl Running {
         let is_merged = task.step(store, len_bytes)?;
         store.tally.background_bytes.fetch_add(len_bytes, Ordering::Relaxed);
         if !is_merged {
-            // Who is slowed down waits for as much as this.
+            // Slowed writers wait for this much progress.
             if store.gate() & gate::SLOWDOWN != 0 {
                 store.runtime.scheduler.notify();
             }
@@ -170,7 +170,7 @@ impl Running {
         run.tables.get(at).map(|slot| slot.meta.id)
     }
 
-    /// How many entries it has merged.
+    /// The number of entries merged so far.
     fn entry_count(&self) -> u64 {
         self.task.as_ref().map_or(0, |task| task.entry_counts().0)
     }
@@ -216,7 +216,7 @@ impl Running {
     }
 }
 
-/// The first key of its level that a step of a manual compaction has not done.
+/// The first key of the level that comes after a step of a manual compaction.
 fn reach(plan: &Plan) -> Option<Bytes> {
     let input = plan.inputs.first()?;
     if input.level == plan.output().level {
@@ -225,7 +225,7 @@ fn reach(plan: &Plan) -> Option<Bytes> {
     KeyRange::of(input.tables.iter().map(|slot| &slot.meta)).map(|range| range.end())
 }
 
-/// The range tombstones of a table as a list.
+/// Adds the range tombstones of a table to a list.
 pub(crate) fn list_tombstones(from: &FragmentedTombstones, into: &mut Vec<RangeTombstone>) {
     for fragment in from.fragments() {
         for &seq in fragment.seqs {
@@ -235,7 +235,7 @@ pub(crate) fn list_tombstones(from: &FragmentedTombstones, into: &mut Vec<RangeT
     }
 }
 
-/// A plan that runs on the caller: over when dropped, where who watches it panics too.
+/// A plan that the caller runs. It ends when dropped, even if the watch panics.
 struct CallerPlan<'a> {
     store: &'a Store,
     keyspace: &'a KeyspaceState,
@@ -269,11 +269,11 @@ fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
             store.is_compaction_blocked.store(false, Ordering::Release);
             return Some((keyspace, plan));
         }
-        // A memtable that waits for its flush is none of compaction's affair: the flush may
-        // only not have begun yet.
+        // A memtable that waits for its flush does not concern compaction: the flush may only not
+        // have begun yet.
         if state.busy.is_idle() && keyspace.is_stalled_by_compaction() {
-            // With more room, on the drive or in the catalog, there may be a plan: then it is that
-            // which is missing.
+            // If there were a plan with more room on the drive or in the catalog, then room is
+            // missing.
             let is_for_room =
                 || due::due(store, &keyspace, state, due::boundless_room(store)).is_some();
             match state.busy.blocked_by().filter(|_| !is_for_room()) {
@@ -293,9 +293,9 @@ fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
     let is_blocked = is_blocked && is_idle;
     let was_blocked = store.is_compaction_blocked.swap(is_blocked, Ordering::AcqRel);
     drop(plans);
-    // Once, when it begins: a job that wakes itself at every look would never rest.
+    // Only when it begins: a job that wakes itself at every look would never rest.
     if is_blocked && !was_blocked {
-        // Where one failed for want of space, what there was before it counts.
+        // If a compaction failed for want of space, the space before that one counts.
         if store.room_max_bytes.load(Ordering::Acquire) == u64::MAX {
             store.note_compaction_try();
         }
@@ -305,7 +305,7 @@ fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
     None
 }
 
-/// Marks `plan` as running; `is_first` where no other does.
+/// Marks `plan` as running; `is_first` if no other plan runs.
 fn begin_compaction(store: &Store, state: &mut KeyspacePlans, plan: &Plan, is_first: bool) {
     if is_first {
         store.note_compaction_try();
@@ -325,7 +325,7 @@ fn end_compaction(store: &Store, keyspace: &KeyspaceState, plan: Plan) {
     store.runtime.scheduler.notify();
 }
 
-/// Merges all of `range` down to the last level that holds any of it. Runs on the caller.
+/// Merges all of `range` down to the last level that holds any of it. The caller does the work.
 pub(crate) fn compact_range(
     store: &Store,
     keyspace: &Arc<KeyspaceState>,
@@ -333,7 +333,7 @@ pub(crate) fn compact_range(
     watch: &mut Watch<'_>,
 ) -> Result<(), EngineError> {
     let mut progress = ManualProgress::new(watch);
-    // The last level of all too: it has nowhere to go, but it may have deletes.
+    // Including the last level: its data cannot go further down, but it may hold deletes.
     for level in 0..crate::version::LEVEL_COUNT as u8 {
         let mut from: Option<Bytes> = None;
         progress.enter_level(&keyspace.view().version, range, level);
@@ -347,7 +347,7 @@ pub(crate) fn compact_range(
                 ManualPlan::LevelDone => break,
                 ManualPlan::Wait => wait_for_plans(store, ended_count, &mut progress)?,
                 ManualPlan::Run(plan) => {
-                    // Never back: where it was rewritten once, it is done.
+                    // Never moves back: a part that was rewritten once is done.
                     from = from.max(reach(&plan).filter(|_| level > 0));
                     run_here(store, keyspace, *plan, &mut progress)?;
                 }
@@ -365,7 +365,7 @@ fn next_manual(
     from: Option<&[u8]>,
 ) -> Result<(ManualPlan, u64), EngineError> {
     let mut plans = store.plans.lock();
-    // Under the lock: who drops the keyspace looks there for plans that run.
+    // Under the lock: a drop of the keyspace checks under it for running plans.
     keyspace.check_exists()?;
     let is_first = !plans.is_compacting();
     let ended_count = plans.ended_count;
@@ -376,7 +376,7 @@ fn next_manual(
     let next = policy.plan_manual(&situation, level, range, from);
     match &next {
         ManualPlan::Run(plan) => begin_compaction(store, state, plan, is_first),
-        // Nothing runs that it could wait for.
+        // No plan runs that this call could wait for.
         ManualPlan::Wait if state.busy.is_idle() => {
             if let Some(why) = state.busy.blocked_by() {
                 return Err(EngineError::SetAside { reason: why.to_owned() });
@@ -387,9 +387,9 @@ fn next_manual(
     Ok((next, ended_count))
 }
 
-/// Without space the next try is a smaller one. What could not be read is read again: an error of
-/// the drive may pass, and a compaction that only read has changed nothing. What is damaged for good
-/// is set aside (P5).
+/// Handles the failure of a compaction. Without space, the next try is smaller. An input that could
+/// not be read is read again: a drive error may pass, and a compaction that only read has changed
+/// nothing. A permanently damaged table is set aside (P5).
 fn compaction_failed(
     store: &Store,
     keyspace: &KeyspaceState,
@@ -448,7 +448,7 @@ fn run_here(
     done.map_err(|failure| compaction_failed(store, keyspace, plan, failure))
 }
 
-/// Waits until more compactions of the store have ended than `ended_count`.
+/// Waits until the number of ended compactions of the store differs from `ended_count`.
 fn wait_for_plans(
     store: &Store,
     ended_count: u64,
@@ -483,7 +483,8 @@ impl CompactionJob {
     fn let_go(&mut self) {
         if let Some(run) = self.current.take() {
             let Running { keyspace, plan, task, .. } = run;
-            // The readers of the inputs go first, so that who is woken can reclaim their space.
+            // The readers of the inputs are dropped first, so that a caller woken by the end can
+            // reclaim their space.
             drop(task);
             end_compaction(&self.store, &keyspace, plan);
         }

@@ -1,11 +1,11 @@
-//! Flushing: a frozen memtable becomes tables of level 0, and its logs go.
+//! Flushing: a frozen memtable becomes tables of level 0, and its logs are removed.
 //!
-//! One memtable at a time, the oldest of its keyspace first: a run in level 0 is newer than those
-//! flushed before it (V2).
+//! Flushes run one memtable at a time, and the oldest of a keyspace first: a run in level 0 is
+//! newer than those flushed before it (V2).
 //!
-//! Keyspaces fill at different speeds, so at most moments the tables hold the newest writes of one and
-//! not yet older ones of another. What is kept or copied without its logs needs a moment at which
-//! they do not:
+//! Keyspaces fill at different speeds. At most moments the tables therefore hold the newest writes
+//! of one keyspace, but not yet older writes of another. A checkpoint or copy without logs needs a
+//! moment at which that is not so:
 //!
 //! ```text
 //!   logs        | 7 | 8 | 9 |          the cut is before log 9
@@ -14,10 +14,10 @@
 //! ```
 //!
 //! Invariants
-//!   U1  While a [`Cut`] stands, the tables hold every write to the logs before it and none of a later
-//!       one, and the durable state counts the writes so.
-//!   U2  No keyspace is made and no drop of one begins while a cut stands: what was written after the cut
-//!       may be why.
+//!   U1  While a [`Cut`] stands, the tables hold every write to the logs before it and no write to
+//!       a later log, and the counters of the durable state agree.
+//!   U2  No keyspace is created and no drop of one begins while a cut stands: the reason for either
+//!       may have been written after the cut.
 
 use crate::EngineError;
 use crate::compaction::busy::Plans;
@@ -41,13 +41,13 @@ use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A flush that runs.
+/// A running flush.
 #[derive(Debug)]
 pub(crate) struct Flush {
     keyspace: Arc<KeyspaceState>,
     slot: Arc<MemSlot>,
     task: Option<MergeTask<MemtableIter>>,
-    /// The task ends the log as a table.
+    /// Whether the task turns the log into a table.
     is_banded: bool,
     start_ns: u64,
 }
@@ -87,14 +87,14 @@ impl Flush {
         Flush { keyspace, slot, task, is_banded, start_ns: store.runtime.clock.now_ns() }
     }
 
-    /// Goes on for about `len_bytes`; true when it is done and durable. A flush that failed lets go of
+    /// Works on about `len_bytes`; returns true once the flush is durable. A failed flush releases
     /// what it wrote.
     fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
         let stepped = self.advance(store, len_bytes);
         let Err(error) = &stepped else { return stepped };
         self.task = None;
         if self.is_banded && error.is_no_space() {
-            // From memory now (B3).
+            // Flush from memory instead (B3).
             self.slot.band().into_iter().for_each(|band| band.spoil());
             *self = Flush {
                 start_ns: self.start_ns,
@@ -129,8 +129,8 @@ impl Flush {
     }
 }
 
-/// The next memtable to flush, marked as being flushed; `at_all_costs` also when the last try
-/// failed for want of space and nothing has changed.
+/// The next memtable to flush, marked as being flushed. With `at_all_costs` it is returned even if
+/// the last try failed for want of space and nothing has changed.
 fn next_flush(store: &Store, at_all_costs: bool) -> Option<Flush> {
     let mut plans = store.plans.lock();
     let is_poisoned = store.gate() & gate::POISONED != 0;
@@ -138,14 +138,15 @@ fn next_flush(store: &Store, at_all_costs: bool) -> Option<Flush> {
         return None;
     }
     let (keyspace, slot) = flush_candidate(store, &plans)?;
-    // Under the lock under which the keyspace was found not to be dropped: who drops it looks there.
+    // Under the same lock as the check that the keyspace is not dropped: a drop checks for running
+    // flushes under it.
     plans.flushing = Some(keyspace.id);
     drop(plans);
     Some(Flush::new(store, keyspace, slot))
 }
 
-/// The memtable that may be flushed now: of those before every cut the one with the oldest log,
-/// which can be removed then.
+/// The memtable that may be flushed now. Of those before every cut it is the one with the oldest
+/// log, because that log can then be removed.
 fn flush_candidate(store: &Store, plans: &Plans) -> Option<(Arc<KeyspaceState>, Arc<MemSlot>)> {
     if plans.flushing.is_some() {
         return None;
@@ -176,30 +177,30 @@ fn end_flush(store: &Store) {
     store.runtime.scheduler.notify();
 }
 
-/// Whether a memtable waits for its flush that nobody tries: the last one failed for want of space,
-/// there is not more of it, and nothing runs or is due that could make some.
+/// Whether a memtable waits for a flush that no job tries: the last one failed for want of space,
+/// there is no more space since, and no running or due work could make some.
 pub(crate) fn is_flush_blocked(store: &Store) -> bool {
     due::has_flush_due(store) && !store.may_try_to_write() && due::is_at_rest(store)
 }
 
-/// Flushes a memtable on the caller where the background does not try (R2).
+/// Flushes a memtable in the caller if the background does not try (R2).
 ///
 /// # Errors
-/// [`EngineError::Files`]: it still finds no place.
+/// [`EngineError::Files`] if there is still no space.
 pub(crate) fn flush_blocked(store: &Store) -> Result<(), EngineError> {
     flush_here(store, &|| !is_flush_blocked(store))
 }
 
-/// Flushes everything that was written so far.
+/// Flushes everything written so far.
 pub(crate) fn flush_all(store: &Store) -> Result<(), EngineError> {
     let (_, frozen) = freeze_all(store)?;
     flush_frozen(store, &frozen)
 }
 
-/// Flushes everything that was written so far, and nothing later while the cut stands (U1).
+/// Flushes everything written so far, and nothing written later while the cut stands (U1).
 ///
-/// Writers that fill a memtable meanwhile may have to wait: the cut is for looking at the state or
-/// committing a name for it, and not for long.
+/// A writer that fills a memtable meanwhile may have to wait. Hold the cut only to look at the
+/// state or to commit a name for it.
 pub(crate) fn flush_to_cut(store: &Store) -> Result<Cut<'_>, EngineError> {
     let (writer, frozen) = freeze_all(store)?;
     let cut = Cut::before(store, writer.log());
@@ -208,7 +209,7 @@ pub(crate) fn flush_to_cut(store: &Store) -> Result<Cut<'_>, EngineError> {
     Ok(cut)
 }
 
-/// Holds the writer when no cut stands, and so keeps others from being made (U2).
+/// Locks the writer while no cut stands; cuts cannot be made while it is held (U2).
 pub(crate) fn writer_without_cut(store: &Store) -> Result<MutexGuard<'_, Writer>, EngineError> {
     let has_cut = || !store.plans.lock().cuts.is_empty();
     let ends = gate::POISONED | gate::CLOSED;
@@ -224,11 +225,12 @@ pub(crate) fn writer_without_cut(store: &Store) -> Result<MutexGuard<'_, Writer>
     }
 }
 
-/// Freezes all memtables that are not empty; returns with the writer held and what is to be flushed.
+/// Freezes all memtables that are not empty. Returns the locked writer and the memtables to flush.
 fn freeze_all(store: &Store) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), EngineError> {
     store.runtime.scheduler.yield_now();
     store.check_poison()?;
-    // A log may cost the drive a whole zone: no other is begun while what waits finds no place.
+    // A log may cost the drive a whole zone, so no new log begins while waiting memtables find no
+    // room.
     while due::has_flush_due(store) && store.has_blocked_write() {
         store.check_open()?;
         flush_here(store, &|| !due::has_flush_due(store))?;
@@ -246,7 +248,7 @@ fn freeze_all(store: &Store) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), En
     Ok((writer, all.into_iter().flat_map(frozen).collect()))
 }
 
-/// Returns when all of `frozen` are in tables, or gone with their keyspaces.
+/// Waits until all of `frozen` are in tables, or their keyspaces are dropped.
 fn flush_frozen(store: &Store, frozen: &[Frozen]) -> Result<(), EngineError> {
     let is_done = || {
         frozen.iter().all(|(keyspace, slot)| {
@@ -258,7 +260,7 @@ fn flush_frozen(store: &Store, frozen: &[Frozen]) -> Result<(), EngineError> {
         store.check_poison()?;
         store.check_open()?;
         if store.options.background_work {
-            // There may be space again of which nobody told who flushes in the background.
+            // There may be space again without an event that the background job sees.
             let mut ready = || is_done() || store.gate() & ends != 0 || store.has_blocked_write();
             let waited = store.runtime.scheduler.wait_until(&mut ready);
             waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
@@ -272,8 +274,8 @@ fn flush_frozen(store: &Store, frozen: &[Frozen]) -> Result<(), EngineError> {
     store.check_poison()
 }
 
-/// Flushes one memtable on the caller. Where a job is at one, or a cut holds all back, waits until
-/// one can be flushed or `is_over`.
+/// Flushes one memtable in the caller. If a job is flushing, or a cut holds back all memtables,
+/// waits until one can be flushed or `is_over` returns true.
 fn flush_here(store: &Store, is_over: &dyn Fn() -> bool) -> Result<(), EngineError> {
     store.check_poison()?;
     let Some(mut flush) = next_flush(store, true) else {
@@ -293,7 +295,7 @@ fn flush_here(store: &Store, is_over: &dyn Fn() -> bool) -> Result<(), EngineErr
     }
 }
 
-/// A flush on the caller: over when dropped, by a bug too.
+/// A flush that the caller runs. It ends when dropped, even after a panic.
 struct CallerFlush<'a> {
     store: &'a Store,
 }
@@ -304,10 +306,10 @@ impl Drop for CallerFlush<'_> {
     }
 }
 
-/// A memtable that waits for its flush, and whose it is.
+/// A memtable that waits for its flush, with its keyspace.
 type Frozen = (Arc<KeyspaceState>, Arc<MemSlot>);
 
-/// A moment in the order of writes that the tables are held at (U1).
+/// A moment in the order of writes at which the tables are held (U1).
 #[derive(Debug)]
 #[must_use = "the cut stands as long as this lives"]
 pub(crate) struct Cut<'a> {
@@ -316,7 +318,7 @@ pub(crate) struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// The caller holds the writer: no write goes to an older log from here on.
+    /// The caller holds the writer, so no later write goes to an older log.
     fn before(store: &Store, log: LogId) -> Cut<'_> {
         store.plans.lock().cuts.push(log);
         Cut { store, log }

@@ -1,28 +1,29 @@
-//! Write-offloading: who writes while a compaction runs writes to the flash drive.
+//! Write offloading: while a compaction runs, writes go to a log on the flash drive.
 //!
 //! ```text
 //!   main drive   log | log |        compaction: reads, writes        | log |
 //!   flash drive            | log | log | log | log | log | log | log |
 //! ```
 //!
-//! A disk has one head: what is written while a compaction runs takes it away from the compaction, and the
-//! compaction from what is written. So the log ends when a compaction begins, and goes on on flash
-//! until none runs and none is due ([`crate::Options::offloads`]). With logs that are tables (`band`) what was offloaded stays on
-//! flash until it is compacted to the disk.
+//! A disk has one head, so writes and a compaction that run at the same time slow each other down.
+//! The log therefore ends when a compaction begins, and the next log is on flash until no
+//! compaction runs or is due ([`crate::Options::offloads`]). If logs become tables (`band`),
+//! offloaded writes stay on flash until they are compacted to the disk.
 //!
-//! While nobody has compacted for a while, the disk is idle, and what the next burst would have to wait for is done
-//! now: level 0 goes down whatever it holds, and the other levels from half of their length on
-//! ([`crate::Options::eager_after_ns`]).
+//! After a period without compaction the disk counts as idle, and the store does work that the next
+//! burst would have to wait for. It compacts level 0 whatever it holds, and the other levels from
+//! half of their length on ([`crate::Options::eager_after_ns`]).
 //!
-//! Flash takes writes faster than compaction takes them away again, so most of a long burst ends there. A store may
-//! delay each write while many files lie on flash, which lets more compactions run meanwhile
-//! ([`crate::Options::offload_delay_ns`]).
+//! Flash absorbs writes faster than compaction moves them to the disk, so most of a long burst ends
+//! up on flash. A store may delay each write while flash holds many files, so that more compactions
+//! run meanwhile ([`crate::Options::offload_delay_ns`]).
 //!
-//! A log on flash is promised room for a memtable. Before a write that would make it longer while flash is full
-//! the log ends, for which the promise suffices, and the next one begins on the disk.
+//! A log on flash is promised room for one memtable. If flash is full, a write that would make the
+//! log longer ends the log first; the promise covers the end of the log. The next log begins on the
+//! disk.
 //!
-//! Source: the thesis' chapter 5.2, 5.3 and 5.4.2 (the delay). Not here: which drive a file lies on, and how room on
-//! flash is promised (`imbrex_files::tiers::TieredFiles`).
+//! Source: chapters 5.2, 5.3 and 5.4.2 (the delay) of the thesis. Not here: which drive a file is
+//! on, and how room on flash is promised (`imbrex_files::tiers::TieredFiles`).
 
 use crate::store::Store;
 use crate::store::job_count::Counted;
@@ -30,11 +31,12 @@ use imbrex_clockwork::{Budget, Job, Step};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How often a period of idleness is looked for in its own length, but not more often than each millisecond.
+/// How many times in an idle period the job looks, but not more often than every millisecond.
 const LOOKS_PER_PERIOD: u64 = 4;
 const LOOK_AFTER_NS_MIN: u64 = 1_000_000;
 
-/// Looks from time to time whether nobody has compacted for a while, until the store closes.
+/// Checks from time to time whether the store has been without compaction for the idle period,
+/// until the store closes.
 #[derive(Debug)]
 pub(crate) struct EagerJob {
     store: Counted<Arc<Store>>,

@@ -1,4 +1,4 @@
-//! The log that is written: when it ends, where the next one begins, and which memtables end with it (E3).
+//! The current log: when it ends, where the next one begins, and which memtables end with it (E3).
 
 use crate::EngineError;
 use crate::batch::KeyspaceId;
@@ -10,8 +10,8 @@ use crate::wal::Wal;
 use imbrex_files::{CommitKind, FileKind, GroupId, Hints, Tier};
 use std::sync::Arc;
 
-/// Sees to a log, and to an active memtable of `keyspace` that is not full if that is possible, for a write of
-/// `len_bytes`.
+/// Provides a log for a write of `len_bytes` and, if possible, an active memtable of `keyspace`
+/// that is not full.
 pub(crate) fn make_room(
     store: &Store,
     writer: &mut Writer,
@@ -32,24 +32,27 @@ pub(crate) fn make_room(
         return Ok(());
     }
     if has_room {
-        // For the limit's sake those go that keep the oldest log, whoever writes.
+        // If only the limit for all logs is reached, `rotate` ends the memtables that keep the
+        // oldest log, whichever keyspace writes.
         let is_own_due = is_full || is_elsewhere;
         rotate(store, writer, &|other| is_own_due && other.id == keyspace.id, len_bytes)?;
     }
-    // Another log may lie on flash now. When the memtable is full again and still nothing is flushed, the
-    // next writer waits.
+    // The new log may be on flash now. If the memtable fills again before anything is flushed, the
+    // next writer stalls.
     store.refresh_gate();
     Ok(())
 }
 
-/// Whether keyspaces share the log that is written and it is longer than all logs may be together: each of them may
-/// be far from a full memtable. Never before it is as long as a memtable, after which a log of one keyspace ends.
+/// Whether keyspaces share the current log and it is longer than all logs together may be: the
+/// memtable of each may be far from full. It is never true before the log is as long as a memtable,
+/// because a log of one keyspace ends no earlier.
 pub(crate) fn is_shared_log_long(store: &Store, writer: &Writer) -> bool {
     let limit = store.options.log_len_bytes_max.max(store.options.memtable_len_bytes);
     writer.is_log_shared && writer.wal.as_ref().is_some_and(|wal| limit < wal.len_bytes())
 }
 
-/// Ends a log on flash that has no room for a write of `len_bytes`, while what is in memory still fits.
+/// Ends a log on flash that has no room for a write of `len_bytes`, while the content of memory
+/// still fits.
 pub(crate) fn leave_full_flash(
     store: &Store,
     writer: &mut Writer,
@@ -62,8 +65,8 @@ pub(crate) fn leave_full_flash(
     rotate(store, writer, &|_| false, len_bytes)
 }
 
-/// Ends the log and the memtables of the keyspaces `which` says, and of those that keep logs
-/// beyond the limit; begins new ones (E3), with room for a first write of `len_bytes`.
+/// Ends the log, the memtables of the keyspaces that `which` selects, and those that keep logs
+/// beyond the limit. Begins new ones (E3), with room for a first write of `len_bytes`.
 pub(crate) fn rotate(
     store: &Store,
     writer: &mut Writer,
@@ -79,7 +82,7 @@ pub(crate) fn rotate(
         writer.wal = None;
     }
     if writer.is_log_shared {
-        // Also where no other log can be begun: this one has ended.
+        // Even if no new log can be created: this one has ended.
         for keyspace in store.all_keyspaces() {
             if let Some(band) = keyspace.view().active.band() {
                 band.spoil();
@@ -89,7 +92,7 @@ pub(crate) fn rotate(
     start_log(store, writer, len_bytes)?;
     let keeps_old_logs = log_keepers(store);
     for keyspace in store.all_keyspaces() {
-        // A band has the writes of one memtable, so that both end together (B1).
+        // A band holds the writes of one memtable, so both end together (B1).
         let is_due = which(&keyspace)
             || keeps_old_logs.contains(&keyspace.id)
             || store.options.logs_are_tables;
@@ -102,7 +105,7 @@ pub(crate) fn rotate(
     Ok(())
 }
 
-/// The keyspaces whose memtables keep the oldest log, where logs are too long together.
+/// The keyspaces whose memtables keep the oldest log, if all logs together are too long.
 pub(crate) fn log_keepers(store: &Store) -> Vec<KeyspaceId> {
     let limit = store.options.log_len_bytes_max;
     let Some((oldest, _)) = store.oldest_log().filter(|&(_, len_bytes)| len_bytes > limit) else {
@@ -124,14 +127,14 @@ pub(crate) fn start_log(
     let id = LogId(store.new_id());
     let name = id.file_name();
     let tier = store.wanted_tier();
-    // Frames add less than a thirty-second.
+    // Frames add less than one thirty-second.
     let frame_len_bytes = store.options.log_frame_len_bytes as u64;
     let first_len_bytes = len_bytes as u64 + len_bytes as u64 / 32 + frame_len_bytes;
     let hints = Hints {
         tier,
         expected_len_bytes: Some(store.options.memtable_len_bytes.max(first_len_bytes)),
         purpose: CommitKind::Upkeep,
-        // Says that a table may follow in the file: see `recover::is_finished`.
+        // The group marks a log that a table may follow in its file: see `recover::is_finished`.
         group: store.options.logs_are_tables.then_some(GroupId(id.0)),
         ..Hints::new(FileKind::Log)
     };

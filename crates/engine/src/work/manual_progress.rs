@@ -1,9 +1,10 @@
-//! How far a manual compaction is on its way down the levels.
+//! Progress of a manual compaction on its way down the levels.
 //!
 //! ```text
-//!   level 0   a            read: a + b          what is in the range goes down level by level, and
+//!   level 0   a            read: a + b          the data in the range goes down level by level,
+//!   and
 //!   level 1   b            then: a + b + c      each level it passes joins it: the estimate is an
-//!   level 2   c                                 upper bound, made anew at each level
+//!   level 2   c                                 upper bound, recomputed at each level
 //! ```
 
 use crate::EngineError;
@@ -12,7 +13,7 @@ use crate::compaction::situation::ManualRange;
 use crate::version::{LEVEL_COUNT, Version};
 use crate::watch::{Progress, Watch, ask};
 
-/// How far a manual compaction is, and who wants to know.
+/// The progress of a manual compaction, and the watch that it reports to.
 pub(crate) struct ManualProgress<'a, 'w> {
     watch: &'a mut Watch<'w>,
     progress: Progress,
@@ -23,13 +24,13 @@ impl<'a, 'w> ManualProgress<'a, 'w> {
         ManualProgress { watch, progress: Progress::default() }
     }
 
-    /// `level` and those below it are left to do.
+    /// Notes that `level` and the levels below it are still to do.
     pub(crate) fn enter_level(&mut self, version: &Version, range: &ManualRange, level: u8) {
         let left_bytes = left_bytes(version, range, usize::from(level));
         self.progress.total_bytes = self.progress.done_bytes + left_bytes;
     }
 
-    /// `plan` has merged `entry_count` of its entries.
+    /// Reports that `plan` has merged `entry_count` of its entries.
     ///
     /// # Errors
     /// [`EngineError::Stopped`].
@@ -41,7 +42,7 @@ impl<'a, 'w> ManualProgress<'a, 'w> {
         self.ask(done_bytes)
     }
 
-    /// `plan` is done.
+    /// Notes that `plan` is done.
     pub(crate) fn passed(&mut self, plan: &Plan) {
         self.progress.done_bytes += plan.len_bytes();
     }
@@ -58,7 +59,7 @@ impl<'a, 'w> ManualProgress<'a, 'w> {
     }
 }
 
-/// What the way from `level` down to the last level with data reads.
+/// How many bytes the compaction reads on its way from `level` to the last level with data.
 fn left_bytes(version: &Version, range: &ManualRange, level: usize) -> u64 {
     let len_bytes: [u64; LEVEL_COUNT] = std::array::from_fn(|at| {
         let tables = version.levels[at].tables().filter(|table| range.overlaps(table));

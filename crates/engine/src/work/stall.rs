@@ -1,4 +1,5 @@
-//! The gate before a write: a writer stalls while background work lags, and is refused where waiting cannot help.
+//! The gate before a write: a writer stalls while background work lags, and is refused if waiting
+//! cannot help.
 
 use crate::EngineError;
 use crate::store::due;
@@ -6,10 +7,11 @@ use crate::store::{Store, gate};
 use crate::work::flush;
 use std::sync::atomic::Ordering;
 
-/// While compaction lags, a writer stalls after this many bytes until twice as many were compacted.
+/// While compaction lags, a writer stalls after this many bytes, until compaction has processed
+/// twice as many.
 const SLOWDOWN_STRIDE_BYTES: u64 = 1 << 20;
 
-/// Stalls or refuses a write as the gate says.
+/// Stalls or refuses a write, according to the gate.
 #[cold]
 pub(crate) fn pass_gate(store: &Store, is_put: bool, len_bytes: u64) -> Result<(), EngineError> {
     loop {
@@ -50,7 +52,8 @@ pub(crate) fn pass_gate(store: &Store, is_put: bool, len_bytes: u64) -> Result<(
     }
 }
 
-/// Stalls a delete, or any write while logs of before are left, until it finds room or no background work can make any.
+/// Stalls a delete, or any write while logs from before the opening are left, until it has room or
+/// no background work can make room.
 pub(crate) fn stall_for_room(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
     let Err(refusal) = store.check_recoverable(len_bytes, 0) else { return Ok(()) };
     let has_room = || store.check_recoverable(len_bytes, 0).is_ok();
@@ -63,8 +66,8 @@ pub(crate) fn stall_for_room(store: &Store, len_bytes: u64) -> Result<(), Engine
     Err(refusal)
 }
 
-/// Waits for a flush or compaction. For a flush that the background does not try any more nobody
-/// waits: it is tried here, and what it says of the space is the write's answer.
+/// Waits for a flush or compaction. If the background no longer tries the flush, this call tries
+/// it, and the result for want of space is the write's result.
 pub(crate) fn stall_stop(store: &Store) -> Result<(), EngineError> {
     let start_ns = store.runtime.clock.now_ns();
     store.runtime.scheduler.notify();
@@ -78,7 +81,7 @@ pub(crate) fn stall_stop(store: &Store) -> Result<(), EngineError> {
     if is_over() { Ok(()) } else { flush::flush_blocked(store) }
 }
 
-/// Lets a stretch of writes pass, then waits until compaction has done twice as much.
+/// Admits writes for a stretch of bytes, then waits until compaction has processed twice as many.
 pub(crate) fn stall_slowdown(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
     let before = store.tally.slowed_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     let after = before + len_bytes;
@@ -97,7 +100,7 @@ pub(crate) fn stall_slowdown(store: &Store, len_bytes: u64) -> Result<(), Engine
     waited.map_err(|_| EngineError::Stalled { what: "compaction" })
 }
 
-/// Holds one write up for a while.
+/// Delays one write.
 pub(crate) fn stall_offload(store: &Store) {
     let clock = &store.runtime.clock;
     let start_ns = clock.now_ns();

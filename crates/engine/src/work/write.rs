@@ -3,13 +3,14 @@
 //! ```text
 //!   gate        stalls, refusals: before any lock is taken
 //!   writer lock [ sequence numbers -> log -> memtable -> visible ]
-//!   sync        after the lock, one for all who wait (`wal`)
+//!   sync        after the lock, one sync for all waiting writers (`wal`)
 //! ```
 //!
 //! Invariants
-//!   E1  A write is in the log before it is in a memtable, and in the memtable before it is visible.
-//!   E2  Sequence numbers in the logs are without gaps: a write that failed gives its numbers back.
-//!   E3  A memtable begins and ends at the border of two logs.
+//!   E1  A write is in the log before it is in a memtable, and in the memtable before it is
+//!       visible.
+//!   E2  The sequence numbers in the logs have no gaps: a failed write returns its numbers.
+//!   E3  A memtable begins and ends where one log ends and the next begins.
 
 use crate::EngineError;
 use crate::batch::{KeyspaceId, SingleOp, WriteBatch};
@@ -25,7 +26,7 @@ use crate::work::stall;
 use imbrex_record_log::Position;
 use std::sync::Arc;
 
-/// Writes one operation. The lengths are checked.
+/// Writes one operation. The caller has checked the lengths.
 pub(crate) fn write_one(
     store: &Store,
     keyspace: &KeyspaceState,
@@ -40,7 +41,8 @@ pub(crate) fn write_one(
         stall::pass_gate(store, kind == Kind::Put, len_bytes as u64)?;
     }
     let mut writer = store.writer.lock();
-    // After the lock: a close and the drop of a keyspace wait for it, and who gives the store up does not.
+    // Checked under the lock: a close and the drop of a keyspace wait for the lock, but poisoning
+    // does not.
     store.check_going()?;
     store.check_not_refused()?;
     logs::make_room(store, &mut writer, keyspace, len_bytes)?;
@@ -68,7 +70,7 @@ pub(crate) fn write_one(
     wal.map_or(Ok(()), |wal| sync_to(store, &wal, position))
 }
 
-/// Writes a batch: all of it or nothing.
+/// Writes a batch completely, or nothing of it.
 pub(crate) fn write_batch(
     store: &Store,
     batch: &mut WriteBatch,
@@ -142,7 +144,7 @@ fn log<'w>(
     let wal = writer.wal.as_ref().expect("make_room left a log to write to");
     match wal.append(parts) {
         Ok((position, content)) => Ok((wal, position, content)),
-        // A batch that is too long for any log is its writer's affair.
+        // A batch that is too long for any log is the caller's error.
         Err(error @ EngineError::BatchLen { .. }) => Err(error),
         Err(error) => Err(store.failed(error)),
     }
@@ -173,7 +175,7 @@ pub(crate) fn sync(store: &Store) -> Result<(), EngineError> {
     sync_wal(store, wal.as_deref())
 }
 
-/// As [`sync`], for who has the log of the writer already.
+/// Like [`sync`], for a caller that already holds the writer's log.
 pub(crate) fn sync_wal(store: &Store, wal: Option<&Wal>) -> Result<(), EngineError> {
     wal.map_or(Ok(()), |wal| wal.sync().map_err(|error| store.failed(error)))
 }

@@ -1,4 +1,4 @@
-//! Plans that no policy of today makes, carried out on a real store.
+//! Plans that no current policy makes, carried out on a real store.
 
 use super::*;
 use crate::compaction::plan::TableFacts;
@@ -44,7 +44,7 @@ fn stage() -> Stage {
     Stage { files: Arc::new(layer), runtime, _world: world }
 }
 
-/// A store with two runs in level 0: all keys with the value "old", then every third anew.
+/// A store with two runs in level 0: all keys with the value "old", then every third key rewritten.
 fn two_runs(stage: &Stage) -> Db {
     let db = Db::open(Arc::clone(&stage.files), stage.runtime.clone(), options()).unwrap();
     let ks = db.default_keyspace();
@@ -61,7 +61,8 @@ fn two_runs(stage: &Stage) -> Db {
     db
 }
 
-/// The tables of run `at` of level 0 to a run of level 1, together; the run's age is theirs.
+/// A plan that takes all tables of run `at` of level 0 to one run of level 1. The run keeps its id,
+/// and so its age.
 fn plan_of_run(keyspace: &KeyspaceState, at: usize) -> Plan {
     let version = Arc::clone(&keyspace.view().version);
     let run = &version.levels[0].runs[at];
@@ -117,7 +118,7 @@ fn runs_of_level_1_are_read_newest_first() {
     let stage = stage();
     let db = two_runs(&stage);
     let keyspace = db.store().all_keyspaces().remove(0);
-    // The older first: a run of level 1 must not be newer than what is left above it (V2).
+    // The older run first: a run of level 1 must not be newer than the runs left above it (V2).
     for at in [1, 0] {
         let plan = plan_of_run(&keyspace, at);
         carry_out(&db, &keyspace, plan);
@@ -137,7 +138,7 @@ fn runs_of_level_1_are_read_newest_first() {
     assert_newest(&db);
 }
 
-/// Tables that are persisted together lie side by side, and each knows how many they are.
+/// Tables that are persisted together are stored side by side, and each records how many they are.
 #[test]
 fn a_group_lies_together_and_is_counted() {
     let stage = stage();
@@ -154,20 +155,20 @@ fn a_group_lies_together_and_is_counted() {
     assert!(extents.windows(2).all(|pair| pair[0].end() == pair[1].start), "{extents:?}");
 }
 
-/// The check finds what no reader may meet: an older write above a newer one.
+/// The check finds what a reader must never meet: an older write above a newer one.
 #[test]
 fn the_check_finds_runs_in_the_wrong_order() {
     let stage = stage();
     let db = two_runs(&stage);
     let keyspace = db.store().all_keyspaces().remove(0);
-    // The newer run goes down and leaves the older one above it: no policy may do that.
+    // The newer run goes down and leaves the older run above it, which no policy may do.
     let plan = plan_of_run(&keyspace, 0);
     carry_out(&db, &keyspace, plan);
     let report = db.check().unwrap();
     assert!(report.to_string().contains("V2: write"), "{report}");
 }
 
-/// Merging bands that lie on flash counted as bringing zones of the main drive back, which it does not.
+/// A merge of bands on flash was counted as freeing zones of the main drive, which it does not do.
 #[test]
 fn what_lies_on_flash_gives_no_zone_back() {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
@@ -195,8 +196,8 @@ fn what_lies_on_flash_gives_no_zone_back() {
     assert!(facts().iter().all(|&(_, _, gives_none)| gives_none));
 }
 
-/// Where a move found no room in the catalog, and a table far away was set aside, writes were refused for good
-/// as if that table were in the progress.
+/// A move found no room in the catalog while an unrelated table was set aside. Writes were then
+/// refused for good, as if that table were in the way.
 #[test]
 fn damage_does_not_refuse_writes_that_only_lack_room() {
     let stage = stage();
@@ -218,7 +219,7 @@ fn damage_does_not_refuse_writes_that_only_lack_room() {
     assert!(store.is_compaction_blocked.load(Ordering::Acquire));
     assert_eq!(store.gate() & gate::WRITES_REFUSED, 0);
 
-    // With room it goes on.
+    // Once there is room, compaction goes on.
     store.blocked_write_at.lock().take();
     let (_, plan) = next_compaction(store).unwrap();
     assert_eq!(plan.work, Work::Move);
