@@ -318,7 +318,7 @@ fn failed_background_work_is_reported_even_after_a_refusal() {
     let stories = stories.lock().unwrap();
     assert_eq!(stories.len(), 2, "{stories:?}");
     assert!(stories[0].starts_with("flushing: refused: "), "{stories:?}");
-    assert!(stories[1].starts_with("working of its own accord: the disk has no power"));
+    assert!(stories[1].starts_with("doing background work: the disk has no power"));
     assert_eq!(device.failed_changes(), [&*stories[1], &stories[0]]);
 }
 

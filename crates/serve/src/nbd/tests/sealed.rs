@@ -197,8 +197,8 @@ fn invalid_certificate_files_are_named() {
     std::fs::write(papers.path("empty"), "").unwrap();
     for (error, expected) in [
         (load("none", "server-key", None), "the certificate from"),
-        (load("empty", "server-key", None), "nothing of the kind is in it"),
-        (load("server-key", "server-key", None), "nothing of the kind is in it"),
+        (load("empty", "server-key", None), "the file has no such entry"),
+        (load("server-key", "server-key", None), "the file has no such entry"),
         (load("server", "server", None), "the private key from"),
         (load("server", "server-key", Some("client-key")), "the clients' authority from"),
     ] {
