@@ -1,4 +1,4 @@
-//! What every user does on the first day.
+//! Basic use of a store, as on a user's first day.
 
 use crate::stage::{Stage, key, seeded, small, small_keyspace};
 use imbrex_clockwork::{Prng, Runtime};
@@ -12,7 +12,7 @@ fn fresh() -> (Stage, Db) {
     (stage, db)
 }
 
-/// Ends everything in good order, and opens again.
+/// Closes the store and opens it again.
 fn reopen(stage: &Stage, db: Db) -> Db {
     db.close().unwrap();
     stage.world.drop_jobs();
@@ -185,7 +185,7 @@ fn an_empty_drive_is_no_store_unless_asked() {
 
 #[test]
 fn large_keys_and_values() {
-    // The catalog grows with the drive, and it must hold two keys of 64 KiB for a table.
+    // The catalog grows with the drive, and it must have room for two keys of 64 KiB per table.
     let stage = seeded(400, 1);
     let db = stage.create(small());
     let ks = db.default_keyspace();
@@ -307,7 +307,7 @@ fn frames_that_no_log_can_have_are_refused() {
     }
 }
 
-/// Numbers that were multiplied with one another overflowed: with the largest ones the store could not be used.
+/// Products of options overflowed: with the largest values the store could not be used.
 #[test]
 fn the_largest_options_are_without_limit() {
     let stage = seeded(40, 3);
@@ -348,7 +348,7 @@ fn the_largest_options_are_without_limit() {
     }
     drop((ks, db));
     stage.world.drop_jobs();
-    // So much is never free.
+    // That much space is never free.
     let db = stage.reopen(Options { free_memtable_count_min: u64::MAX, ..options }).unwrap();
     assert!(db.check_room().unwrap_err().is_no_space());
     let long = vec![7; 2 * small().memtable_len_bytes as usize];

@@ -1,8 +1,8 @@
-//! A catalog that fills up before the drive does: many small tables, or long keys.
+//! A catalog that fills up before the drive: many small tables, or long keys.
 //!
-//! Torture's seed 9387 found the first of these: edits piled up in the catalog because every opening
-//! took the edits of before for a part of the snapshot, the commit of a move was refused and tried
-//! again without end, and the recovery after it was refused as well.
+//! Torture's seed 9387 found the first case. Edits accumulated in the catalog because every opening
+//! counted the earlier edits as part of the snapshot. The commit of a move was refused and retried
+//! forever, and the recovery after it was refused as well.
 
 use crate::stage::{Stage, key, seeded, small, zoned};
 use imbrex_clockwork::{Order, Prng};
@@ -10,7 +10,7 @@ use imbrex_engine::{Db, KeyspaceOptions, Options, WriteOptions};
 use imbrex_files::{CommitKind, Files};
 use std::sync::Arc;
 
-/// So small tables that their names fill the catalog of a drive with plenty of room.
+/// Tables so small that their names fill the catalog of a drive with plenty of room.
 fn many_tables() -> Options {
     let keyspace = KeyspaceOptions {
         table_len_bytes: 4096,
@@ -26,7 +26,7 @@ fn open(stage: &Stage) -> (Db, Arc<dyn Files>) {
     (db, files)
 }
 
-/// Writes until a put is refused for want of room; how many keys there are.
+/// Writes until a put is refused for want of room; returns the number of keys.
 fn fill(db: &Db, prng: &mut Prng) -> u64 {
     let mut value = [0; 900];
     for n in 0..100_000 {
@@ -47,7 +47,7 @@ fn a_full_catalog_goes_on_reading_deleting_compacting_and_opening() {
     let mut prng = Prng::new(1);
     let (db, _) = open(&stage);
     let count = fill(&db, &mut prng);
-    // Kill after kill: each opening writes tables for what was in memory.
+    // One kill after another: each opening writes tables for the content of memory.
     stage.crash(db, &mut prng);
     for round in 0..20 {
         let (db, files) = open(&stage);
@@ -69,8 +69,8 @@ fn a_full_catalog_goes_on_reading_deleting_compacting_and_opening() {
     assert!(db.check().unwrap().is_sound());
 }
 
-/// A checkpoint names every table once more, so that it is the first to find no room. Its refusal was taken
-/// for a full drive: no flush was tried any more, and writers waited for one without end.
+/// A checkpoint names every table once more, so it is the first to find no room. Its refusal was
+/// taken for a full drive: no flush was tried any more, and writers waited for one forever.
 #[test]
 fn a_checkpoint_without_room_stops_no_writer() {
     let stage = zoned(120, Order::SmallestTime);
@@ -89,7 +89,7 @@ fn a_checkpoint_without_room_stops_no_writer() {
     let refused = loop {
         (0..100).for_each(|_| put());
         db.flush().unwrap();
-        // Nothing is under way that would end later and make up for it.
+        // No work is under way that could end later and hide the bug.
         db.wait_idle().unwrap();
         match db.checkpoint(&name) {
             Ok(()) => db.delete_checkpoint(&name).unwrap(),
@@ -104,8 +104,8 @@ fn a_checkpoint_without_room_stops_no_writer() {
     assert!(db.check().unwrap().is_sound());
 }
 
-/// Only deletes, without end, into a catalog that is full: they are taken while a recovery could take
-/// them, and the store that is killed then is opened.
+/// Only deletes, without limit, into a full catalog. They are admitted while a recovery could take
+/// them, and the killed store can then be opened.
 #[test]
 fn deletes_into_a_full_catalog_can_be_recovered() {
     let stage = seeded(120, 2);
@@ -125,8 +125,8 @@ fn deletes_into_a_full_catalog_can_be_recovered() {
     assert!(db.default_keyspace().get(key(1)).unwrap().is_some());
 }
 
-/// A table is named by its first and last key: a few tables of the longest keys fill a small drive's
-/// catalog. Whoever writes them is refused, rather than the flush or the recovery.
+/// A table's record holds its first and last key, so a few tables with the longest keys fill the
+/// catalog of a small drive. The put is refused, not the flush or the recovery.
 #[test]
 fn the_longest_keys_are_refused_before_they_cannot_be_named() {
     let stage = seeded(120, 3);

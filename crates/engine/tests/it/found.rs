@@ -1,4 +1,4 @@
-//! Bugs that torture or a review found, each told as the shortest story that shows it.
+//! Bugs found by torture or a review, each as the shortest sequence that shows it.
 
 use crate::bands::Crowded;
 use crate::stage::{key, overwrite_a_checkpoint, seeded, small, small_keyspace, zoned};
@@ -12,10 +12,10 @@ use imbrex_files::{Commit, FileInfo, FileLayer, Files, FormatOptions, PlacementK
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// One batch finds the memtables of two keyspaces full: the log is ended for the first, and at once
-/// again for the second, so that an empty log begins with the same write as its successor. The
-/// store forgot logs by their first write and took the empty one for its successor: it was removed
-/// from the drive twice, and the second commit failed.
+/// A batch finds the memtables of two keyspaces full. The log ends for the first, and at once again
+/// for the second, so an empty log begins with the same write as its successor. The store removed
+/// logs from its list by first write and confused the two. The empty log was removed from the drive
+/// twice, and the second commit failed.
 #[test]
 fn an_empty_log_between_two_rotations_is_removed_once() {
     let stage = seeded(40, 1);
@@ -34,8 +34,8 @@ fn an_empty_log_between_two_rotations_is_removed_once() {
     assert!(db.check().unwrap().is_sound());
 }
 
-/// A keyspace is flushed whose log another keyspace still needs: the check compared the table's
-/// writes with a counter that only moves when a log is removed, and called the table damaged.
+/// A keyspace is flushed whose log another keyspace still needs. The check compared the table's
+/// writes with a counter that moves only when a log is removed, and reported the table as damaged.
 #[test]
 fn a_table_may_be_ahead_of_the_logs_that_are_gone() {
     let stage = seeded(40, 2);
@@ -51,10 +51,10 @@ fn a_table_may_be_ahead_of_the_logs_that_are_gone() {
     }
 }
 
-/// A drive is formatted again: numbers of logs begin anew, and where zones are not reset the frames
-/// of the log of that number still lie behind what the new log has written. After a power cut they
-/// were replayed as if they went on with it, and keys of the store before came back. Frames carry
-/// now what no other format of the drive had.
+/// A drive is formatted again, so log numbers start again. If zones are not reset, the frames of
+/// the old log of that number are still stored after what the new log has written. After a power
+/// cut they were replayed as a continuation of it, and keys of the old store came back. Frames now
+/// carry a number that no other format of the drive had.
 #[test]
 fn what_a_formatted_drive_held_does_not_come_back() {
     let stage = seeded(40, 4);
@@ -74,8 +74,8 @@ fn what_a_formatted_drive_held_does_not_come_back() {
     assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), 3);
 }
 
-/// Level 0 once waited until merging it was worth the writing. Where that was later than the number
-/// of runs that slows writes down, writes waited for a compaction that was not due.
+/// Level 0 waited until merging it was worth the writing. If that was later than the number of runs
+/// that slows writes down, writes waited for a compaction that was not due.
 #[test]
 fn runs_that_slow_writes_down_are_merged() {
     let stage = seeded(60, 5);
@@ -96,9 +96,9 @@ fn runs_that_slow_writes_down_are_merged() {
     db.wait_idle().unwrap();
 }
 
-/// Overwriting leaves zones in which little lives. `zone-per-level` cleaned them only when a write
-/// did not fit, and the store refused puts before any write got so far, for ever, on a drive that
-/// was one third full. Now cleaning begins before only the reserve is left.
+/// Overwriting leaves zones with little live data. `zone-per-level` cleaned them only when a write
+/// did not fit. The store refused puts before any write got that far, forever, on a drive that was
+/// one third full. Now cleaning begins before only the reserve is left.
 #[test]
 fn dead_space_is_space() {
     let stage = seeded(28, 6);
@@ -140,13 +140,14 @@ impl Job for Move {
     }
 }
 
-/// Writes wait for the moment of a checkpoint to be over, but keyspaces came and went meanwhile: it held
-/// neither the row, which was written after that moment, nor the keyspace where the row was before.
+/// Writes wait for the moment of a checkpoint to pass, but keyspaces could be created and dropped
+/// meanwhile. The checkpoint then held neither the row, which was written after that moment, nor
+/// the keyspace in which it had been.
 #[test]
 fn a_checkpoint_beside_a_drop_is_of_one_moment() {
     let stage = zoned(96, Order::SmallestTime);
     let (db, done) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
-    // Of jobs that are due at once the oldest goes first: before the second flush.
+    // The oldest of the jobs due at one time runs first: before the second flush.
     let job = Move { db: Arc::clone(&db), done: Arc::clone(&done) };
     stage.runtime.scheduler.spawn(Box::new(job));
     let db = db.get_or_init(|| stage.create(small()));
@@ -164,8 +165,8 @@ fn a_checkpoint_beside_a_drop_is_of_one_moment() {
     db.create_keyspace("c", small_keyspace()).unwrap();
 }
 
-/// A drive whose store lost its power when its second log had no frame yet, and how many writes its
-/// first log has.
+/// A drive whose store lost power before its second log had a frame, and the number of writes in
+/// its first log.
 fn with_two_logs(options: &Options) -> (Arc<SimDisk>, Runtime, Vec<FileInfo>, usize) {
     let disk = Arc::new(SimDisk::tiny_conventional(Blocks::new(16 << 10)));
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
@@ -195,8 +196,8 @@ fn open_again(disk: &Arc<SimDisk>, runtime: Runtime) -> Result<Db, EngineError> 
     Db::open(Arc::new(files), runtime, Options { background_work: false, ..small() })
 }
 
-/// The last frame of a log that had been synced rots, and the next log has none that would tell of a gap:
-/// the store was opened without the writes of that frame.
+/// The last frame of a synced log is damaged, and the next log has no frame that would reveal the
+/// gap. The store was opened without the writes of that frame.
 #[test]
 fn a_finished_log_that_lost_its_end_is_damage() {
     let (disk, runtime, logs, _) = with_two_logs(&small());
@@ -216,8 +217,8 @@ fn a_finished_log_that_lost_its_end_is_damage() {
     assert!(matches!(error, EngineError::Corrupt { structure: "log", .. }), "{error}");
 }
 
-/// A log that may become a table is not finished when its successor begins: its file is longer than it,
-/// whatever the store is opened as next.
+/// A log that may become a table is not finished when its successor begins: its file is longer than
+/// the log. That must hold with any options of the next opening.
 #[test]
 fn a_log_that_may_become_a_table_ends_before_its_file() {
     let (disk, runtime, _, count) = with_two_logs(&Options { logs_are_tables: true, ..small() });
@@ -225,7 +226,7 @@ fn a_log_that_may_become_a_table_ends_before_its_file() {
     assert_eq!(db.default_keyspace().prefix("key").unwrap().count(), count);
 }
 
-/// A store of which a put has just found no place for its log.
+/// A store in which a put has just found no space for its log.
 fn refused_its_log() -> (Arc<Crowded>, Db) {
     let stage = zoned(96, Order::SmallestTime);
     let files = Crowded::new(stage.format());
@@ -238,8 +239,8 @@ fn refused_its_log() -> (Arc<Crowded>, Db) {
     (files, db)
 }
 
-/// A put that found no place for its log switched background flushes off, which had plenty: two
-/// memtables later writers waited for a flush that nobody tried.
+/// A put that found no space for its log switched off background flushes, which had plenty of
+/// space. Two memtables later, writers waited for a flush that no job tried.
 #[test]
 fn a_refused_log_stops_no_flush() {
     let (_, db) = refused_its_log();
@@ -251,9 +252,9 @@ fn a_refused_log_stops_no_flush() {
     assert!(db.check().unwrap().is_sound());
 }
 
-/// A flush fails for want of space on a drive that says there is some. The background waits until there is
-/// more, and writers waited for the background, without end. Now a writer who cannot go on without the
-/// flush tries it, and says what it says.
+/// A flush fails for want of space on a drive that reports free space. The background waited until
+/// there was more, and writers waited for the background, forever. Now a writer that needs the
+/// flush tries it, and returns its result.
 #[test]
 fn a_flush_that_finds_no_place_refuses_writes_and_holds_nobody() {
     let stage = zoned(96, Order::SmallestTime);
@@ -284,9 +285,9 @@ fn a_flush_that_finds_no_place_refuses_writes_and_holds_nobody() {
     assert!(db.check().unwrap().is_sound());
 }
 
-/// A row was moved from one keyspace to another, unsynced, and the first was dropped, which is durable at
-/// once: a power cut took the row and left the drop. Whatever was written before a keyspace is made or
-/// dropped is durable with it.
+/// A row was moved from one keyspace to another, unsynced, and the first was dropped, which is
+/// durable at once. A power cut took the row and left the drop. Now everything written before a
+/// keyspace is created or dropped becomes durable with it.
 #[test]
 fn a_keyspace_comes_and_goes_after_what_was_written_before() {
     for drops in [true, false] {
@@ -310,7 +311,8 @@ fn a_keyspace_comes_and_goes_after_what_was_written_before() {
     }
 }
 
-/// Deletes from `b` until its drop has begun, and then by a batch, which has something of another keyspace too.
+/// Deletes from `b` until its drop has begun, then once with a batch that also writes to another
+/// keyspace.
 struct Delete {
     db: Db,
     answer: Arc<OnceLock<Result<(), EngineError>>>,
@@ -334,15 +336,16 @@ impl Job for Delete {
     }
 }
 
-/// A drop waits for a compaction. Single writes to the keyspace were refused from then on, batches were not:
-/// one came after what the drop made durable, and a power cut left the drop and took the batch.
+/// A drop waits for a compaction. From then on, single writes to the keyspace were refused, but
+/// batches were not. A batch came after the sync of the drop, and a power cut left the drop and
+/// took the batch.
 #[test]
 fn a_batch_to_a_keyspace_that_is_being_dropped_is_refused() {
     let mut answer_count = 0;
     for seed in 0..20 {
         let mut stage = seeded(40, seed);
         let order = Order::Seeded(Prng::new(seed));
-        // Steps so small that a compaction takes many.
+        // Steps so small that a compaction takes many of them.
         stage.world = Arc::new(VirtualWorld::with_budget(order, Budget { io_bytes: 4 << 10 }));
         stage.runtime = stage.world.runtime();
         let db = stage.create(small());
@@ -366,8 +369,9 @@ fn a_batch_to_a_keyspace_that_is_being_dropped_is_refused() {
     assert!(answer_count > 0, "no drop waited for a compaction");
 }
 
-/// A store is killed with a log that is newer than any commit. Opened to be read it was said to be damaged: the
-/// number of the log was beyond the counter, which an opening that writes moves on.
+/// A store is killed with a log newer than any commit. When it was opened for reading, the check
+/// reported damage: the log's number was beyond the counter, which only an opening for writing
+/// moves on.
 #[test]
 fn the_newest_log_of_a_store_opened_to_be_read_is_no_damage() {
     for open_mode in [OpenMode::ReadOnly, OpenMode::ReadOnlyInPart, OpenMode::Salvage] {
@@ -382,8 +386,8 @@ fn the_newest_log_of_a_store_opened_to_be_read_is_no_damage() {
     }
 }
 
-/// A checkpoint's tables were never looked at: a block of one, or one as a whole, could be gone, and the check found
-/// nothing.
+/// The tables of a checkpoint were never checked: a block of one, or a whole table, could be
+/// missing without a finding.
 #[test]
 fn a_check_reads_what_only_a_checkpoint_has() {
     for removes in [false, true] {
@@ -407,8 +411,8 @@ fn a_check_reads_what_only_a_checkpoint_has() {
     }
 }
 
-/// A log ended only when a memtable was full, and was not counted before: eight keyspaces written in turn had a log of
-/// eight memtables, whatever the limit.
+/// A log ended only when a memtable was full, and its length did not count before. Eight keyspaces
+/// written in turn had a log of eight memtables, whatever the limit.
 #[test]
 fn keyspaces_that_share_a_log_keep_to_its_limit() {
     const LIMIT_BYTES: u64 = 2 << 20;
@@ -425,7 +429,7 @@ fn keyspaces_that_share_a_log_keep_to_its_limit() {
     let mut most_bytes = 0;
     for n in 0..8 {
         let ks = db.create_keyspace(&format!("of {n}"), small_keyspace()).unwrap();
-        // Together nine tenths of a memtable.
+        // Nine tenths of a memtable together.
         for row in 0..30 {
             prng.fill(&mut value);
             ks.put(key(row), &value).unwrap();
@@ -441,14 +445,14 @@ fn keyspaces_that_share_a_log_keep_to_its_limit() {
     assert!(db.check().unwrap().is_sound());
 }
 
-/// A store was given up while a writer was on its way from the gate to the lock: there it was only asked whether the
-/// store was closed, and what it wrote was acknowledged.
+/// A store was poisoned while a writer was between the gate and the lock. The writer checked only
+/// whether the store was closed, and its write was acknowledged.
 #[test]
 fn a_write_on_its_way_to_a_store_that_is_given_up_is_refused() {
     for is_batch in [false, true] {
         let (files, db) = refused_its_log();
         let ks = db.default_keyspace();
-        // So the next write looks for space, at the gate.
+        // So that the next write looks for space, at the gate.
         *files.gives_up.lock().unwrap() = Some(db.clone());
         let written = if is_batch {
             let mut batch = WriteBatch::new();
@@ -463,8 +467,8 @@ fn a_write_on_its_way_to_a_store_that_is_given_up_is_refused() {
     }
 }
 
-/// Of the last level of all no manual compaction asked what it has: deletes that a snapshot had kept there stayed with
-/// all that they hide, for good.
+/// No manual compaction looked at the last level. Deletes that a snapshot had kept there stayed
+/// forever, with everything that they hide.
 #[test]
 fn deletes_in_the_last_level_of_all_go() {
     let stage = seeded(96, 9);

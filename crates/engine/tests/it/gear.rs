@@ -1,4 +1,4 @@
-//! Gear compaction on zones of one level each: zones empty themselves.
+//! Gear compaction on zones that hold one level each: zones become empty without cleaning.
 
 use crate::stage::{Stage, small, small_gear, with_zones};
 use imbrex_clockwork::{Order, Prng};
@@ -32,7 +32,7 @@ fn stage(zone_count: u64) -> Stage {
 }
 
 struct Store {
-    /// Its world runs the jobs.
+    /// The world that runs the jobs.
     _stage: Stage,
     files: Arc<FileLayer>,
     db: Db,
@@ -45,7 +45,7 @@ fn create(zone_count: u64, placement: &str, options: Options) -> Store {
     Store { _stage: stage, files, db }
 }
 
-/// Puts in random order, as many as there are keys; each key that was drawn is in the result.
+/// Puts keys in random order, as many times as there are keys; returns the keys that were drawn.
 fn load(db: &Db, len_bytes: u64) -> BTreeSet<String> {
     let mut prng = Prng::new(7).derive("load");
     let mut value = vec![0; 500];
@@ -61,7 +61,7 @@ fn load(db: &Db, len_bytes: u64) -> BTreeSet<String> {
     keys
 }
 
-/// How well zones of tables are used, each: live bytes as a share of what is written.
+/// For each zone with tables, the share of the written bytes that is live.
 fn utilisation_ratios(files: &FileLayer) -> Vec<f64> {
     let map = files.zone_map().into_iter();
     let tables = map.filter(|zone| zone.kind == ZoneUseKind::Files && zone.log_bytes == 0);
@@ -72,8 +72,9 @@ fn utilisation_ratios(files: &FileLayer) -> Vec<f64> {
     ratios.collect()
 }
 
-/// GearDB's claim: no cleaning, and zones nearly full or nearly empty, where a log over all levels
-/// has to clean. The bounds are far from what comes out: 0.81 and 22 of 24 zones at 64 zones.
+/// GearDB's claim: without cleaning, zones are nearly full or nearly empty, while a log over all
+/// levels has to clean. The bounds leave a wide margin to the measured values: 0.81, and 22 of 24
+/// zones, with 64 zones.
 #[test]
 fn a_random_load_needs_no_cleaning() {
     let gear = create(64, "zone-per-level", like_leveldb(CompactionKind::Gear));
@@ -108,7 +109,7 @@ fn a_sequential_load_only_moves() {
     assert_eq!(store.files.stats().cleaning_moved_bytes, 0);
 }
 
-/// A compaction says which tables it wrote to which level, and where.
+/// A compaction reports which tables it wrote to which level, and where.
 #[test]
 fn a_turn_writes_to_several_levels_and_says_where() {
     let store = create(200, "zone-per-level", small_gear());
@@ -128,7 +129,7 @@ fn a_turn_writes_to_several_levels_and_says_where() {
     }
 }
 
-/// A drive that fills up in the middle of a turn refuses writes; everything stays readable, and
+/// A drive that fills up in the middle of a turn refuses writes. Everything stays readable, and
 /// deletes with a manual compaction make room.
 #[test]
 fn a_full_drive_stays_readable_and_comes_back() {

@@ -1,4 +1,4 @@
-//! A drive that is full to the brim when a store is opened, and one that now and then cannot read.
+//! A drive that is full when a store is opened, and a drive that sometimes cannot read.
 
 use crate::bands::Crowded;
 use crate::stage::{key, seeded, small};
@@ -15,14 +15,14 @@ use imbrex_files::{FilesError, PlacementKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Fills what the store leaves of the drive, and takes away again what two memtables take.
+/// Fills the free space of the drive, then frees the space of two memtables.
 fn fill_with_ballast(files: &dyn Files) {
     let mut names = ballast(files);
     names.truncate(2);
     files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
 }
 
-/// Fills what the store leaves of the drive; the names of the files that do.
+/// Fills the free space of the drive; returns the names of the files.
 pub(crate) fn ballast(files: &dyn Files) -> Vec<String> {
     let hints = Hints { purpose: CommitKind::Upkeep, ..Hints::new(FileKind::Other) };
     let mut names = Vec::new();
@@ -42,9 +42,9 @@ pub(crate) fn ballast(files: &dyn Files) -> Vec<String> {
     names
 }
 
-/// A store is killed with eight memtables in its logs, on a drive that has room for two: the tables
-/// of all logs do not fit beside the logs, and the recovery had to have room for all of them at once.
-/// Now each log makes room for the next, and the power may go between any two.
+/// A store is killed with eight memtables in its logs, on a drive with room for two. The tables of
+/// all logs do not fit in addition to the logs, but recovery needed room for all of them at once.
+/// Now each log makes room for the next, and the power may fail between any two.
 #[test]
 fn a_store_on_a_full_drive_is_opened() {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
@@ -108,15 +108,15 @@ fn write_until_error(db: &Db, prng: &mut Prng, count: u64) -> Result<(), EngineE
     Ok(())
 }
 
-/// One read of a compaction fails, as a drive's may. That used to end all writing until the store was
-/// opened again, although nothing was in doubt; now the compaction is made again.
+/// One read of a compaction fails, as can happen on a drive. That ended all writing until the store
+/// was opened again, although nothing was in doubt. Now the compaction is tried again.
 #[test]
 fn a_compaction_that_cannot_read_is_made_again() {
     let mut failure_count = 0;
     for seed in 0..16 {
         let stage = seeded(60, seed);
         let mut prng = Prng::new(seed);
-        // Where logs are tables values are read apart from keys.
+        // If logs are tables, values are read separately from keys.
         let db = stage.create(Options { logs_are_tables: seed % 2 == 1, ..small() });
         write_until_error(&db, &mut prng, 1000).unwrap();
         let fail_read = Some(FailAt { after: prng.below(200), sticky: false });
@@ -129,7 +129,7 @@ fn a_compaction_that_cannot_read_is_made_again() {
     assert!(failure_count > 6, "only {failure_count} compactions met the failure");
 }
 
-/// A drive that never reads again is not tried without end.
+/// A drive that never reads again is not tried forever.
 #[test]
 fn a_compaction_that_can_never_read_stops_the_store() {
     let stage = seeded(60, 1);
@@ -142,7 +142,7 @@ fn a_compaction_that_can_never_read_stops_the_store() {
     assert_eq!(db.metrics().compaction_read_failure_count, 2);
 }
 
-/// A store that stopped because a compaction had met damage advised to open it again, which mends nothing.
+/// After a compaction met damage, the store's advice was to open it again, which repairs nothing.
 #[test]
 fn damage_that_a_compaction_meets_is_told_with_what_to_do() {
     let stage = seeded(60, 2);
@@ -159,8 +159,9 @@ fn damage_that_a_compaction_meets_is_told_with_what_to_do() {
     assert!(error.to_string().contains("OpenMode::Salvage"), "{error}");
 }
 
-/// Batches much longer than a memtable go in whole, as one log and one memtable each. The last used to
-/// take the room that the table of the one before needed, and the store was not opened again.
+/// Each batch much longer than a memtable is written whole, as one log and one memtable. The last
+/// one took the room that the table of the one before needed, and the store could not be opened
+/// again.
 #[test]
 fn a_batch_longer_than_a_memtable_leaves_room_for_the_one_before() {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
@@ -197,8 +198,8 @@ fn a_batch_longer_than_a_memtable_leaves_room_for_the_one_before() {
     }
 }
 
-/// A drive on which memtables find room, and the compaction that level 0 waits for does not, because
-/// all of level 1 is one table: what is said to be needed is more than what is said to be free.
+/// Memtables find room on the drive, but the compaction that level 0 waits for does not, because
+/// all of level 1 is one table. The error must report that more is needed than is free.
 #[test]
 fn a_store_that_waits_for_a_compaction_says_what_it_needs() {
     let stage = seeded(40, 5);
@@ -223,7 +224,7 @@ fn a_store_that_waits_for_a_compaction_says_what_it_needs() {
     assert!(needed_bytes > free_bytes, "{needed_bytes} needed, {free_bytes} free");
 }
 
-/// A drive of 40 MiB, and files on it that can be crowded.
+/// A drive of 40 MiB with files that can be crowded.
 fn small_drive() -> (Runtime, Arc<Crowded>) {
     let (runtime, _) = Runtime::virtual_time(Order::SmallestTime);
     let geometry = GeometrySpec { len: Blocks::new(40 * 256), rule: Rule::Anywhere };
@@ -233,7 +234,7 @@ fn small_drive() -> (Runtime, Arc<Crowded>) {
     (runtime, Crowded::new(Arc::new(files)))
 }
 
-/// Overwrites the first `key_count` keys in turn, until a put is refused.
+/// Overwrites the first `key_count` keys in turn until a put is refused.
 fn overwrite(
     ks: &Keyspace,
     prng: &mut Prng,
@@ -254,9 +255,10 @@ fn assert_waits_for_compaction(refused: &EngineError) {
     assert_eq!(*place, "for a compaction", "{needed_bytes} needed, {free_bytes} free");
 }
 
-/// An iterator keeps tables that were merged long ago, and the compaction that writes wait for finds no room
-/// beside them. The iterator went and gave the space back, but told nobody: puts, which were refused before
-/// anybody looked, were refused for ever. Now who is refused looks (R3).
+/// An iterator keeps tables that were merged long ago, and the compaction that writes wait for
+/// finds no room next to them. When the iterator was dropped its space was freed without an event.
+/// Puts had been refused before that, and stayed refused forever. Now a refused writer looks for
+/// space (R3).
 #[test]
 fn space_that_a_reader_gave_back_is_found() {
     const KEY_COUNT: u64 = 15_000;
@@ -281,8 +283,8 @@ fn space_that_a_reader_gave_back_is_found() {
     assert!(db.check().unwrap().is_sound());
 }
 
-/// As above, where compactions found room to begin and then none to end: the next ones are smaller, until
-/// none is small enough. They stayed so until a commit, which nobody could make.
+/// As above, but compactions had room to begin and not to finish. Each further one was smaller,
+/// until none was small enough. That limit stayed until a commit, but no commit was possible.
 #[test]
 fn compactions_that_failed_are_tried_again_with_more_space() {
     const KEY_COUNT: u64 = 4000;
@@ -297,7 +299,7 @@ fn compactions_that_failed_are_tried_again_with_more_space() {
     let refused = overwrite(&ks, &mut prng, KEY_COUNT, 100_000).unwrap_err();
     assert_waits_for_compaction(&refused);
     files.refuses_from_level.store(u8::MAX, Ordering::SeqCst);
-    // Nothing has come back, so that nothing is tried.
+    // No space was freed, so nothing is tried.
     assert_waits_for_compaction(&ks.put("once", "more").unwrap_err());
     drop(iter);
     overwrite(&ks, &mut prng, KEY_COUNT, 10_000).unwrap();

@@ -1,4 +1,4 @@
-//! Drives with no room for the tables of what the logs hold: the store is opened all the same.
+//! Drives without room for the tables of the logs: the store can be opened all the same.
 
 use crate::hardship::ballast;
 use crate::stage::{key, small};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 const KEYSPACE_COUNT: u64 = 4;
 
-/// By keyspace and key.
+/// Values by keyspace and key.
 type Rows = BTreeMap<(u64, Vec<u8>), Vec<u8>>;
 
-/// A drive of which files share all space.
+/// A drive on which all files share the space.
 struct Shared {
     runtime: Runtime,
     world: Arc<VirtualWorld>,
@@ -26,7 +26,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// A drive of so many MiB, and a store on it with some keyspaces besides the default one.
+    /// A drive of `len_mib` MiB, and a store on it with several keyspaces besides the default one.
     fn new(len_mib: u64, seed: u64, options: &Options) -> (Shared, Arc<FileLayer>, Db) {
         let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
         let geometry = GeometrySpec { len: Blocks::new(len_mib * 256), rule: Rule::Anywhere };
@@ -47,7 +47,7 @@ impl Shared {
         Db::open(Arc::clone(files) as _, self.runtime.clone(), options.clone())
     }
 
-    /// Kills the store, and with it what the drive had in its cache.
+    /// Kills the store, and loses what the drive had in its cache.
     fn crash(&mut self, db: Option<Db>) {
         self.disk.cut_power();
         self.world.drop_jobs();
@@ -60,7 +60,8 @@ impl Shared {
         Arc::new(FileLayer::open(disk, &self.runtime).unwrap())
     }
 
-    /// Puts rows into keyspaces by chance, and tells `each` how many there are, until one is refused.
+    /// Puts rows into randomly chosen keyspaces until a put is refused; calls `each` with the
+    /// number of rows.
     fn fill(&mut self, db: &Db, rows: &mut Rows, mut each: impl FnMut(u64)) -> EngineError {
         let keyspaces = keyspaces(db);
         for n in 0..100_000 {
@@ -111,7 +112,7 @@ fn unattended() -> Options {
     }
 }
 
-/// It is read and checked, and whoever writes is told why not.
+/// Checks that the store can be read and checked, and that a write is refused with the reason.
 fn assert_takes_no_writes(db: &Db) {
     let ks = db.default_keyspace();
     let mut batch = WriteBatch::new();
@@ -129,9 +130,10 @@ fn assert_takes_no_writes(db: &Db) {
     assert_eq!(findings.collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
-/// Something else takes all room while the writes of four keyspaces are in the logs, of which the last is torn. The
-/// store could be opened to be read alone then, and so the room could never be given back by it. Now what the logs
-/// hold is in memory: it is read and checked, killed and opened again, and with room it is written on.
+/// Other files take all room while the writes of four keyspaces are in the logs, the last of which
+/// is torn. The store could then only be opened for reading, and so could never free the room
+/// itself. Now the content of the logs is in memory: the store is read and checked, killed and
+/// opened again, and written once there is room.
 #[test]
 fn logs_that_find_no_room_stay_and_are_read() {
     for seed in 0..6 {
@@ -146,7 +148,7 @@ fn logs_that_find_no_room_stay_and_are_read() {
         }
         db.sync().unwrap();
         let names = ballast(&*files);
-        // Not synced: what is left of these is the drive's choice.
+        // Not synced: the drive chooses which of these are left.
         let last: Vec<Vec<u8>> = (0..12).map(|n| key(10_000 + n).to_vec()).collect();
         for key in &last {
             let _ = db.default_keyspace().put(key, drive.value());
@@ -200,8 +202,8 @@ fn logs_that_find_no_room_stay_and_are_read() {
     }
 }
 
-/// A store that was killed while what four keyspaces hold was in its logs, on a drive that ballast fills; what the
-/// keyspaces hold, and the names of the ballast.
+/// A store that was killed while the writes of four keyspaces were in its logs, on a drive full of
+/// ballast. Returns the content of the keyspaces, and the names of the ballast files.
 fn killed_on_a_full_drive(seed: u64, options: &Options) -> (Shared, Rows, Vec<String>) {
     let (mut drive, files, db) = Shared::new(12, seed, options);
     let mut rows = Rows::new();
@@ -218,8 +220,8 @@ fn killed_on_a_full_drive(seed: u64, options: &Options) -> (Shared, Rows, Vec<St
     (drive, rows, names)
 }
 
-/// A cut that comes before any log of this process came before those that were kept: what waited to be flushed never
-/// was, and everything waited for the checkpoint.
+/// A cut before any log of this process was also before the kept logs. The memtables that waited to
+/// be flushed were held back by it, and everything waited for the checkpoint.
 #[test]
 fn a_checkpoint_takes_what_kept_logs_hold() {
     for seed in 0..3 {
@@ -236,7 +238,8 @@ fn a_checkpoint_takes_what_kept_logs_hold() {
     }
 }
 
-/// Room came back of which nobody told the flush that had found none, and the next call waited for it for good.
+/// Space was freed without an event for the flush that had found none, and the next call waited for
+/// it forever.
 #[test]
 fn a_flush_that_found_no_room_is_tried_when_there_is_some() {
     for makes_keyspace in [false, true] {
@@ -244,7 +247,7 @@ fn a_flush_that_found_no_room_is_tried_when_there_is_some() {
         let files = drive.mount();
         let db = drive.open(&files, &Options { background_work: true, ..unattended() }).unwrap();
         assert!(db.flush().unwrap_err().is_no_space());
-        // Whoever was woken by that looks, and rests.
+        // A job that this woke looks for space, and rests.
         assert_holds(&db, &rows);
         files.commit(Commit { remove: names, ..Commit::default() }).unwrap();
         if makes_keyspace {
@@ -256,7 +259,8 @@ fn a_flush_that_found_no_room_is_tried_when_there_is_some() {
     }
 }
 
-/// A log that was in tables, and removed, was still open, and so its blocks were not free for the next one's tables.
+/// A log whose content was in tables was removed but still open, so its blocks were not free for
+/// the tables of the next log.
 #[test]
 fn a_log_that_is_in_tables_makes_room_for_the_next() {
     let mut kept = Vec::new();
@@ -270,7 +274,8 @@ fn a_log_that_is_in_tables_makes_room_for_the_next() {
         kept.push((db.recovery().kept_log_count, db.recovery().log_count));
         assert_holds(&db, &rows);
     }
-    // All logs are about as long: the drive has room for each one's tables, or for none's.
+    // All logs are about equally long: the drive has room for the tables of any of them, or of
+    // none.
     assert!(kept.iter().all(|&(kept, of)| kept == 0 || kept == of), "{kept:?}");
     assert!(kept[0].0 > 1 && kept[23].0 == 0, "{kept:?}");
 }
@@ -284,8 +289,9 @@ fn attended() -> Options {
     Options { memtable_len_bytes: 4 << 20, log_len_bytes_max: 16 << 20, keyspace, ..small() }
 }
 
-/// All keyspaces write one log, which ends when one memtable is full. Space was looked at only then, and for two
-/// memtables, whatever was in memory: writes spread over keyspaces were acknowledged that no opening found room for.
+/// All keyspaces write one log, which ends when one memtable is full. Space was assessed only then,
+/// and for two memtables, whatever was in memory. So writes spread over keyspaces were acknowledged
+/// although no later opening had room for them.
 #[test]
 fn writes_to_many_keyspaces_leave_room_for_what_is_in_memory() {
     for seed in 0..4 {
@@ -303,8 +309,9 @@ fn writes_to_many_keyspaces_leave_room_for_what_is_in_memory() {
     }
 }
 
-/// A checkpoint holds all that compaction and deletes would give back. Deletes were let in without a look at the
-/// drive until the log had taken all of it, and no opening found room for them.
+/// A checkpoint holds the space that compactions and deletes would free. Deletes were admitted
+/// without looking at the drive until the log had taken all of it, and no later opening had room
+/// for them.
 #[test]
 fn deletes_that_bring_nothing_back_end_while_they_find_room() {
     for seed in 0..4 {
@@ -319,7 +326,7 @@ fn deletes_that_bring_nothing_back_end_while_they_find_room() {
         assert_eq!(db.checkpoints().len(), 1, "seed {seed}: full after {}", rows.len());
         let keyspaces_there = keyspaces(&db);
         let mut refused = None;
-        // Of keys that are not there too: they take as much.
+        // Deletes of absent keys as well: they take as much space.
         for n in 0..1_000_000 {
             let row = (drive.prng.below(KEYSPACE_COUNT), key(n).to_vec());
             if let Err(error) = keyspaces_there[row.0 as usize].delete(&row.1) {
@@ -336,7 +343,7 @@ fn deletes_that_bring_nothing_back_end_while_they_find_room() {
         assert_eq!(db.recovery().kept_log_count, 0, "seed {seed}");
         assert_holds(&db, &rows);
         assert!(refused.is_none_or(|error| error.is_no_space()));
-        // With the room of the checkpoint it is written again.
+        // With the space of the checkpoint, writes are admitted again.
         db.delete_checkpoint("held").unwrap();
         let value = drive.value();
         db.default_keyspace().put("once", &value).unwrap();

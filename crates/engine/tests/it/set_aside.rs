@@ -1,4 +1,4 @@
-//! Tables that compactions cannot read: what they hold up, and what goes on.
+//! Tables that compactions cannot read: what they block, and what still works.
 
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const KEY_COUNT: u64 = 2000;
 
-/// A store that knows what it was given.
+/// A store, with the data that were written to it.
 struct Filled {
     stage: Stage,
     files: Arc<dyn Files>,
@@ -54,7 +54,7 @@ impl Filled {
         files
     }
 
-    /// The tables of a level as their file names and the numbers of their first and last keys.
+    /// The tables of a level, as file names and the numbers of their first and last keys.
     fn ranges(&self, level: u8) -> Vec<(String, u64, u64)> {
         let number = |key: &str| key.trim_start_matches("key").parse().unwrap();
         let levels = self.db.property("levels").unwrap();
@@ -77,7 +77,7 @@ impl Filled {
         extents.for_each(|&extent| self.stage.disk.damage(extent));
     }
 
-    /// Every key has its value or is an error; how many are errors.
+    /// Checks that every key has its value or returns an error; returns the number of errors.
     fn compare(&self, what: &str) -> usize {
         let ks = self.db.default_keyspace();
         let is_unread = |(key, value): &(&Vec<u8>, &Vec<u8>)| match ks.get(key) {
@@ -91,7 +91,7 @@ impl Filled {
     }
 }
 
-/// A compaction that met one damaged table refused all writes of the store from then on.
+/// One damaged table in a compaction made the store refuse all writes from then on.
 #[test]
 fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
     let leveled = [("leveled", small()), ("gear", small_gear())];
@@ -108,13 +108,13 @@ fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
         let unread_count = filled.compare(name);
         assert!(unread_count < 60, "{name}: {unread_count} of {KEY_COUNT} keys");
 
-        // By hand it is told, as often as one asks.
+        // A manual compaction reports it each time it is called.
         for _ in 0..2 {
             let refused = filled.db.default_keyspace().compact_range(None, None).unwrap_err();
             assert!(matches!(refused, EngineError::SetAside { .. }), "{name}: {refused}");
         }
 
-        // It is no reason not to close, and the next one to open it goes on just so.
+        // It does not prevent a close, and the next opening works in the same way.
         filled.db.close().unwrap();
         filled.db = filled.stage.reopen(options).unwrap();
         filled.write(3000).unwrap_or_else(|error| panic!("{name}, opened again: {error}"));
@@ -125,15 +125,15 @@ fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
     }
 }
 
-/// One table of level 1 kept all of level 0 from going down, whatever lay over it, as all of level 0 spans
-/// more or less all keys; writes were refused after the runs that level 0 may have. Now what lies beside
-/// it goes down.
+/// One damaged table of level 1 kept all of level 0 from going down, whatever overlapped it,
+/// because level 0 as a whole spans nearly all keys. Writes were refused once level 0 had its
+/// maximum of runs. Now the data that do not overlap the table go down.
 #[test]
 fn a_damaged_table_of_level_1_holds_up_nothing_beside_it() {
     for growth in [VictimGrowth::Neighbours, VictimGrowth::Single] {
         let keyspace = KeyspaceOptions { victim_growth: growth, ..small().keyspace };
         let mut filled = Filled::new(Options { keyspace, ..small() }, 9);
-        // What lies over the table in level 0 already would wait, and all that overlaps it.
+        // Data of level 0 over the table would wait, and so would everything that overlaps them.
         loop {
             filled.write(60).unwrap();
             filled.db.flush().unwrap();
@@ -154,7 +154,7 @@ fn a_damaged_table_of_level_1_holds_up_nothing_beside_it() {
         }
         filled.db.wait_idle().unwrap();
         assert_eq!(filled.db.metrics().tables_set_aside.len(), 1, "{growth:?}");
-        // Less than makes level 0 go down.
+        // Fewer runs than make level 0 go down.
         let level_0 = filled.db.property("levels").unwrap();
         let run_count = level_0.lines().filter(|line| line.starts_with("L0 ")).count();
         assert!(run_count < 3, "{growth:?}: {level_0}");
@@ -162,7 +162,7 @@ fn a_damaged_table_of_level_1_holds_up_nothing_beside_it() {
     }
 }
 
-/// Where writes would wait for a compaction that cannot be, they are refused with what to do.
+/// Writes that would wait for an impossible compaction are refused, with advice.
 #[test]
 fn writes_are_refused_when_they_would_wait_for_a_damaged_table() {
     let mut filled = Filled::new(small(), 6);
@@ -179,8 +179,8 @@ fn writes_are_refused_when_they_would_wait_for_a_damaged_table() {
     filled.compare("afterwards");
 }
 
-/// Refused writes were told like a flush that failed: nothing more became durable, so that a clean close lost
-/// what had been acknowledged, though nothing was in doubt.
+/// Such a refusal was handled like a failed flush. Nothing more became durable, so a clean close
+/// lost acknowledged writes, although nothing was in doubt.
 #[test]
 fn a_close_keeps_what_was_acknowledged_before_writes_were_refused() {
     let mut filled = Filled::new(small(), 6);
@@ -192,7 +192,7 @@ fn a_close_keeps_what_was_acknowledged_before_writes_were_refused() {
     assert!(filled.compare("opened again") <= was_unread);
 }
 
-/// What helps out of it was refused as well, first of all the drop of the keyspace that holds all others up.
+/// The ways out were refused too, above all the drop of the keyspace that blocks the others.
 #[test]
 fn where_writes_are_refused_the_ways_out_are_open() {
     let mut filled = Filled::new(small(), 8);
@@ -233,7 +233,7 @@ fn where_writes_are_refused_the_ways_out_are_open() {
     assert_eq!(filled.compare("the other keyspace"), 0);
 }
 
-/// A drive on which many tables cannot be read is failing: nothing more is trusted to it.
+/// A drive on which many tables cannot be read is failing: the store writes nothing more to it.
 #[test]
 fn writes_are_refused_when_many_tables_are_damaged() {
     let mut filled = Filled::new(small(), 7);
@@ -246,7 +246,7 @@ fn writes_are_refused_when_many_tables_are_damaged() {
     assert_eq!(filled.db.metrics().tables_set_aside.len(), 9);
 }
 
-/// A keyspace that is dropped takes what was wrong with it along.
+/// The drop of a keyspace also removes the record of its damaged tables.
 #[test]
 fn what_was_set_aside_goes_with_its_keyspace() {
     let mut filled = Filled::new(small(), 8);

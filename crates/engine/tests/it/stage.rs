@@ -1,4 +1,4 @@
-//! A drive, a file layer on it, a world in which both live, and small options.
+//! A drive, a file layer on it, a virtual world that runs both, and small options.
 
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule, ZoneSpec};
@@ -13,12 +13,12 @@ pub(crate) struct Stage {
     pub(crate) runtime: Runtime,
 }
 
-/// Zones of 1 MiB with a volatile cache of 2 MiB before them.
+/// Zones of 1 MiB behind a volatile cache of 2 MiB.
 pub(crate) fn zoned(zone_count: u64, order: Order) -> Stage {
     with_zones(zone_count, 256, order)
 }
 
-/// Zones of any length, with a volatile cache of 2 MiB before them.
+/// Zones of any length behind a volatile cache of 2 MiB.
 pub(crate) fn with_zones(zone_count: u64, zone_len_blocks: u64, order: Order) -> Stage {
     let zones = ZoneSpec {
         zone_len: Blocks::new(zone_len_blocks),
@@ -69,7 +69,7 @@ impl Stage {
         Db::open(self.mount(), self.runtime.clone(), options)
     }
 
-    /// Kills the process: jobs go as they are, what was not flushed is partly gone.
+    /// Kills the process: jobs stop where they are, and a part of what was not flushed is lost.
     pub(crate) fn crash(&self, db: Db, prng: &mut Prng) {
         self.disk.cut_power();
         self.world.drop_jobs();
@@ -78,7 +78,7 @@ impl Stage {
     }
 }
 
-/// Everything small, so that few writes make many levels.
+/// Small limits everywhere, so that few writes make many levels.
 pub(crate) fn small() -> Options {
     Options {
         memtable_len_bytes: 64 << 10,
@@ -119,7 +119,7 @@ pub(crate) fn small_gear() -> Options {
     Options { memtable_len_bytes: 12 << 10, keyspace, ..small() }
 }
 
-/// A key of the model: few enough that they meet again.
+/// A key of the model. There are few enough keys that they are overwritten.
 pub(crate) fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }

@@ -11,7 +11,7 @@ fn value(i: u64, round: u64) -> Vec<u8> {
     format!("value {i} of round {round} {}", "x".repeat((i % 200) as usize)).into_bytes()
 }
 
-/// A store with several levels, every key written twice.
+/// A store with several levels, in which every key was written twice.
 fn filled() -> (Stage, Db) {
     let stage = seeded(96, 1);
     let db = stage.create(small());
@@ -43,7 +43,7 @@ fn assert_all_there(db: &Db) {
 fn a_compaction_stopped_at_any_step_loses_nothing_and_can_be_done_later() {
     let (_stage, db) = filled();
     let ks = db.default_keyspace();
-    // Each try goes further than the one before.
+    // Each try gets further than the one before.
     for step_max in [0, 1, 2, 3] {
         let mut step = 0;
         let result = ks.compact_range_with(None, None, &mut |_| {
@@ -61,7 +61,8 @@ fn a_compaction_stopped_at_any_step_loses_nothing_and_can_be_done_later() {
     assert_eq!(db.check().unwrap().entry_count, COUNT, "one version of each key is left");
 }
 
-/// What was being merged counted as being merged for good: nothing compacted it any more, and writes stopped.
+/// The inputs of a stopped merge were marked as busy forever: no compaction took them, and writes
+/// stopped.
 #[test]
 fn who_watches_a_compaction_may_panic() {
     for step_max in [2, 5, 8] {
@@ -81,7 +82,7 @@ fn who_watches_a_compaction_may_panic() {
     }
 }
 
-/// A store that is only read has no jobs, and waited for them where a compaction was due.
+/// A store opened for reading has no jobs, but waited for them if a compaction was due.
 #[test]
 fn what_is_only_read_waits_for_nothing() {
     let stage = seeded(96, 1);
