@@ -2,12 +2,12 @@ use super::*;
 use crate::key::{Kind, Seq, Trailer};
 use imbrex_clockwork::Prng;
 
-/// A cursor over a sorted list: the simplest source there is.
+/// A cursor over a sorted list: the simplest source.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListIter {
     entries: Vec<(Vec<u8>, Trailer, Vec<u8>)>,
     at: Option<usize>,
-    /// Moves fail from this one on.
+    /// The number of the move from which on moves fail.
     pub(crate) fails_after: Option<usize>,
     /// The write whose value cannot be loaded.
     pub(crate) damaged: Option<Seq>,
@@ -74,7 +74,7 @@ impl InternalIter for ListIter {
     }
 }
 
-/// Makes the same random moves on `subject` and on the list `model` and compares after each.
+/// Makes the same random moves on `subject` and on the list `model`, and compares after each.
 pub(crate) fn compare_walks(
     subject: &mut impl InternalIter,
     model: &mut ListIter,
@@ -101,7 +101,7 @@ pub(crate) fn compare_walks(
     }
 }
 
-/// Keys of 1 to 12 bytes of which many share their first 8, and some are others' prefixes.
+/// Keys of 1 to 12 bytes. Many share their first 8 bytes, and some are prefixes of others.
 pub(crate) fn sticky_key(prng: &mut Prng) -> Vec<u8> {
     let mut key = b"user-000-"[..prng.below(10) as usize].to_vec();
     key.push(b'a' + prng.below(5) as u8);

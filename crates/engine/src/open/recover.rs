@@ -16,9 +16,9 @@
 //!       continued (W4), and no log is ever replayed twice into different tables.
 //!   O3  If the drive has no room even for the tables of one log in addition to that log, the
 //!       content of the logs stays in memory, and the logs stay on the drive unchanged. They are
-//!       synced first, so that what was read stays. Nothing is written to the store before flushes
-//!       have found room for all of it. A caller whose write is refused can drop a checkpoint or a
-//!       keyspace.
+//!       synced first, so that a power cut cannot take back what was read. Nothing is written to
+//!       the store before flushes have found room for all of it. A caller whose write is refused
+//!       can drop a checkpoint or a keyspace.
 
 use crate::EngineError;
 use crate::batch::{BatchView, KeyspaceId};

@@ -1,4 +1,4 @@
-//! Logs that become tables: the values stay where they were written first.
+//! Logs that become tables: the values stay where they were first written.
 
 use crate::stage::{Stage, key, seeded, small, zoned};
 use imbrex_clockwork::{Order, Prng};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// No compaction by itself: what is written stays in bands.
+/// No automatic compaction: all data stay in bands.
 fn banded() -> Options {
     let keyspace = KeyspaceOptions {
         l0_compact_run_count: 100,
@@ -31,7 +31,7 @@ fn create(options: Options) -> (Stage, Arc<dyn Files>, Db) {
     (stage, files, db)
 }
 
-/// Short and long values (frames have 8 KiB), batches, deletes.
+/// Short and long values (a frame has 8 KiB), batches, deletes.
 fn load(db: &Db, map: &mut Map, count: u64) {
     let mut prng = Prng::new(3).derive("values");
     let ks = db.default_keyspace();
@@ -75,7 +75,7 @@ fn what_lies_in_bands_is_read_scanned_compacted_and_found_again() {
     let metrics = db.metrics();
     let level_0 = &metrics.keyspaces[0].levels[0];
     assert!(level_0.run_count > 5, "{level_0:?}");
-    // Each value is on the drive once: the tables are the logs, and little was added to them.
+    // Each value is on the drive once: the tables are the logs, with little added.
     assert!(metrics.flush_out_bytes * 10 < metrics.user_bytes, "{metrics:?}");
     assert!(files.list("").iter().all(|file| !file.name.ends_with(".log") || file.len_bytes == 0));
     compare(&db, &map);
@@ -136,17 +136,17 @@ fn a_shared_log_is_flushed_as_ever() {
     assert!(report.is_sound(), "{report}");
 }
 
-/// Files without room for the next commit that makes a log a table, for the next log, for tables from a
-/// level on, or for logs that get longer.
+/// Files without room for the next commit that makes a log a table, for the next log, for tables
+/// from some level on, or for logs that get longer.
 #[derive(Debug)]
 pub(crate) struct Crowded {
     files: Arc<dyn Files>,
     refuses_band: AtomicBool,
     pub(crate) refuses_log: AtomicBool,
     pub(crate) refuses_from_level: AtomicU8,
-    /// Logs that are made now are promised no more room than they have.
+    /// New logs are promised no more room than they already have.
     promises_nothing: AtomicBool,
-    /// The store to give up when it asks next what is free.
+    /// The store to poison the next time it asks for the free space.
     pub(crate) gives_up: Mutex<Option<Db>>,
 }
 
@@ -222,7 +222,7 @@ impl Files for Crowded {
     }
 }
 
-/// A log beside another to which all the rest of the drive was promised.
+/// A log next to another log that was promised all the rest of the drive.
 #[derive(Debug)]
 struct Unpromised {
     log: Arc<dyn LogWriter>,
@@ -231,7 +231,7 @@ struct Unpromised {
 
 impl LogWriter for Unpromised {
     fn append(&self, data: &[u8]) -> Result<u64, FilesError> {
-        // Batches come a frame at a time.
+        // Batches arrive one frame at a time.
         let is_more = small().log_frame_len_bytes < data.len();
         let was_refused = self.was_refused.load(Ordering::SeqCst);
         assert!(!was_refused && !is_more, "it takes the room of another log");
@@ -263,8 +263,9 @@ fn assert_only_the_next_one_is_a_band(db: &Db, map: &mut Map) {
     compare(db, map);
 }
 
-/// The table behind a log took the room on flash that the next log was promised, whose writes were refused on an
-/// empty disk. Where it is refused the room the memtable is flushed from memory, by the same flush (B3, B4).
+/// The table after a log took the room on flash that the next log was promised, so writes were
+/// refused on an empty disk. If the room is refused, the same flush writes the memtable from memory
+/// (B3, B4).
 #[test]
 fn a_band_takes_no_room_that_another_log_was_promised() {
     let stage = zoned(128, Order::SmallestTime);
@@ -283,8 +284,8 @@ fn a_band_takes_no_room_that_another_log_was_promised() {
     assert_only_the_next_one_is_a_band(&db, &mut map);
 }
 
-/// The log is ended by then and takes no table any more, so the memtable is flushed from memory, by the same
-/// flush: that a band finds no room says nothing of the room for other tables.
+/// The log has already ended and takes no table any more, so the same flush writes the memtable
+/// from memory. A band that finds no room says nothing about the room for other tables.
 #[test]
 fn a_band_without_room_in_the_catalog_is_flushed_as_ever() {
     let stage = zoned(128, Order::SmallestTime);
@@ -298,7 +299,8 @@ fn a_band_without_room_in_the_catalog_is_flushed_as_ever() {
     assert_only_the_next_one_is_a_band(&db, &mut map);
 }
 
-/// Two keyspaces share a log, and no other can be begun when it ends: neither memtable may take it for a table.
+/// Two keyspaces share a log, and no other can be started when it ends. Neither memtable may use it
+/// as a table.
 #[test]
 fn a_shared_log_without_a_successor_is_flushed_as_ever() {
     let stage = zoned(128, Order::SmallestTime);
@@ -325,7 +327,7 @@ fn a_shared_log_without_a_successor_is_flushed_as_ever() {
     assert!(report.is_sound(), "{report}");
 }
 
-/// A value that rotted is an error, and the others are there.
+/// A damaged value is an error, and the others can be read.
 #[test]
 fn a_rotten_value_is_never_returned() {
     let (stage, files, db) = create(banded());
@@ -356,7 +358,7 @@ fn a_rotten_value_is_never_returned() {
     compare(&db, &map);
 }
 
-/// Power is cut anywhere, also between the end of a log and the commit that makes it a table.
+/// Power is cut at any point, even between the end of a log and the commit that makes it a table.
 #[test]
 fn a_band_is_there_or_its_log_is() {
     for seed in 0..40 {

@@ -1,5 +1,5 @@
-//! A process is killed in a sync and leaves what it wrote in the drive's cache; the next one finds it there and builds
-//! on it, and then the power goes.
+//! A process is killed during a sync and leaves its writes in the drive's cache. The next process
+//! finds them there and builds on them, and then the power is cut.
 
 use crate::power_cut::{Allowed, check_contract, options_of, recover, write};
 use crate::stage::{Stage, key, seeded, small};
@@ -7,7 +7,7 @@ use imbrex_clockwork::Prng;
 use imbrex_disk_sim::FaultPlan;
 use imbrex_engine::{Db, EngineError, KeyspaceOptions};
 
-/// Leaves `db` as a process does that is killed: nothing is closed, and the drive keeps its cache.
+/// Leaves `db` as a killed process does: nothing is closed, and the drive keeps its cache.
 fn kill(stage: &Stage, db: Db) {
     stage.world.drop_jobs();
     db.abandon("killed");
@@ -15,7 +15,8 @@ fn kill(stage: &Stage, db: Db) {
     stage.disk.set_faults(FaultPlan::default());
 }
 
-/// What was open is durable: the power goes before the store is written again, or soon after.
+/// Everything found at the opening is durable: the power is cut before the store is written again,
+/// or soon after.
 #[test]
 fn what_a_killed_process_left_is_durable_once_the_store_is_open() {
     let mut was_killed_count = 0;
@@ -45,7 +46,7 @@ fn what_a_killed_process_left_is_durable_once_the_store_is_open() {
     assert!(was_killed_count > 200, "{was_killed_count}");
 }
 
-/// A store without logs has nothing to commit when it is opened, so nothing was flushed.
+/// A store without logs has nothing to commit at the opening, so nothing was synced.
 #[test]
 fn names_that_are_found_are_durable_once_the_store_is_open() {
     type Deed = fn(&Db) -> Result<(), EngineError>;
@@ -82,8 +83,8 @@ fn names_that_are_found_are_durable_once_the_store_is_open() {
     }
 }
 
-/// How much of the log a process keeps in memory: less than a frame, and the write that it made last; with it goes the
-/// write whose end was there, however long it is.
+/// How much of the log a process keeps in memory: less than a frame, and the last write. Losing
+/// that frame also loses the whole write that ends in it, however long the write is.
 #[test]
 fn a_killed_process_loses_less_than_a_frame_and_its_last_write() {
     let frame_len_bytes = small().log_frame_len_bytes as u64;

@@ -1,4 +1,4 @@
-//! Seeded operations against a `BTreeMap`, interleaved with background steps, with reopening.
+//! Seeded operations compared with a `BTreeMap`, interleaved with background steps and reopening.
 
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, with_zones};
@@ -216,8 +216,8 @@ fn a_store_is_a_map() {
     }
 }
 
-/// Gear compaction on zones of one level: every seed fills five levels or so, so that windows
-/// below the second matter; the check after every few steps includes the order of levels (V2).
+/// Gear compaction on zones of one level. Every seed fills about five levels, so that windows below
+/// the second matter. The check after every few steps includes the order of levels (V2).
 #[test]
 fn a_store_in_gear_is_a_map() {
     let mut turn_count = 0;
@@ -247,7 +247,7 @@ fn a_store_in_gear_is_a_map() {
     assert!(turn_count > 500, "only {turn_count} turns wrote to several levels");
 }
 
-/// The same seed is the same run: trace of the scheduler, image of the drive, metrics.
+/// The same seed gives the same run: trace of the scheduler, image of the drive, metrics.
 #[test]
 fn the_same_seed_is_the_same_run() {
     let outcome = |seed: u64| {
@@ -256,7 +256,7 @@ fn the_same_seed_is_the_same_run() {
         run.db().create_keyspace("other", small_keyspace()).unwrap();
         let image = run.stage.disk.image_hash().unwrap();
         let mut metrics = run.db().metrics();
-        // The cache counts of a shared process are the run's own; they must agree as well.
+        // The cache counts of a shared process are the run's own, and must agree as well.
         metrics.compactions.truncate(5);
         (run.stage.world.trace_hash(), image, metrics, run.prng.next_u64())
     };
@@ -264,7 +264,7 @@ fn the_same_seed_is_the_same_run() {
     assert_ne!(outcome(5).1, outcome(6).1);
 }
 
-/// Under the papers' policies, with the order of all tables checked on the way.
+/// With the papers' policies; the order of all tables is checked on the way.
 #[test]
 fn a_store_is_a_map_under_every_policy() {
     for (name, options) in policies() {

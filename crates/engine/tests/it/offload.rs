@@ -1,4 +1,5 @@
-//! Write-offloading: a store on a zoned drive and a flash drive, either of which may lose power first.
+//! Write offloading: a store on a zoned drive and a flash drive, either of which may lose power
+//! first.
 
 use crate::stage::{key, small};
 use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
@@ -74,7 +75,7 @@ impl Pair {
         Ok((files, db))
     }
 
-    /// Kills the process and one drive's power; the other's cache is lost too, or not.
+    /// Kills the process and cuts one drive's power; the other drive may lose its cache too.
     fn crash(&self, db: Db, prng: &mut Prng) {
         self.main.cut_power();
         self.flash.cut_power();
@@ -130,7 +131,7 @@ fn writes_go_to_flash_while_a_compaction_runs_and_only_then() {
     let share_percent = metrics.offloaded_bytes * 100 / metrics.user_bytes;
     assert!((10..100).contains(&share_percent), "{share_percent} % offloaded");
     assert!(contents(&db) == map);
-    // What was compacted has left flash.
+    // Compacted data have left flash.
     db.flush().unwrap();
     ks.compact_range(None, None).unwrap();
     db.wait_idle().unwrap();
@@ -142,7 +143,8 @@ fn writes_go_to_flash_while_a_compaction_runs_and_only_then() {
     assert!(report.is_sound(), "{report}");
 }
 
-/// What overlaps nothing moved down where it lay: on flash, which filled up with it for good.
+/// A table that overlaps nothing was moved down without being copied, so it stayed on flash, which
+/// filled up for good.
 #[test]
 fn bands_of_ascending_keys_leave_flash_too() {
     let pair = Pair::new(Order::SmallestTime);
@@ -161,7 +163,7 @@ fn bands_of_ascending_keys_leave_flash_too() {
     let on_flash = files.list("").into_iter().filter(|info| info.tier == Tier::Fast);
     let below: Vec<_> = on_flash.filter(|info| info.level > 0).map(|info| info.name).collect();
     assert!(below.is_empty(), "{below:?}");
-    // Level 0 has fewer runs than make it go down, and a log may have been begun there.
+    // Level 0 has fewer runs than make it go down, and a log may have been started on flash.
     assert!(stats.file_count <= 4, "{stats:?}");
     assert!(contents(&db) == map);
     let report = db.check().unwrap();
@@ -193,7 +195,7 @@ fn writes_are_delayed_while_many_files_lie_on_flash() {
         db.flush().unwrap();
         ks.compact_range(None, None).unwrap();
         db.wait_idle().unwrap();
-        // Nobody waits once flash is empty again.
+        // No writer waits once flash is empty again.
         let rest_count = db.metrics().stall_offload.count;
         ks.put("a", "b").unwrap();
         assert_eq!(db.metrics().stall_offload.count, rest_count);
@@ -248,7 +250,8 @@ fn what_was_synced_survives_whichever_drive_loses_power_first() {
     assert!(cut_counts.iter().all(|&count| count > 20), "{cut_counts:?}");
 }
 
-/// Small synced writes, each a block of the log, and batches longer than a log was promised room for.
+/// Small synced writes, one block of the log each, and batches longer than the room that a log was
+/// promised.
 #[test]
 fn no_write_is_refused_because_flash_is_full() {
     let pair = Pair::new(Order::SmallestTime);
@@ -281,7 +284,7 @@ fn a_store_opened_to_be_read_changes_nothing_and_has_all_that_is_there() {
     let (files, db) = pair.create(offloading());
     let (mut prng, mut map) = (Prng::new(9), Map::new());
     let sync = WriteOptions { sync: true };
-    // Some of what was written lies on flash alone, and more on main.
+    // Some of the data are only on flash, and more are on the main drive.
     while files.tier_stats().unwrap().file_count < 3 || map.len() < 900 {
         let (key, value) = (key(prng.below(1000)), vec![prng.below(256) as u8; 700]);
         db.default_keyspace().put_with(&key, &value, sync).unwrap();
@@ -318,7 +321,7 @@ fn a_store_opened_to_be_read_changes_nothing_and_has_all_that_is_there() {
     assert!(part.len() > 100 && part != map, "{} of {}", part.len(), map.len());
     assert!(part.keys().all(|key| map.contains_key(key)));
     refuses(&db);
-    // What is not there is left out, and no damage.
+    // Absent files are left out, and are not damage.
     let report = db.check().unwrap();
     assert!(report.is_sound() && report.left_out == db.recovery().missing, "{report}");
     assert!(report.left_out.iter().any(|name| name.ends_with(".tbl")), "{report}");
@@ -329,7 +332,7 @@ fn a_store_opened_to_be_read_changes_nothing_and_has_all_that_is_there() {
     assert!(contents(&db) == map);
 }
 
-/// Where the drive itself names nothing that lies on flash, what was written last may lie there all the same.
+/// The newest writes may be on flash even if the main drive names no file there.
 #[test]
 fn a_store_without_its_flash_drive_is_opened_in_part_alone() {
     let pair = Pair::new(Order::SmallestTime);

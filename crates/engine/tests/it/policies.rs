@@ -1,4 +1,5 @@
-//! The policies of the papers where it is tight: a full drive, a power cut after every stretch.
+//! The policies of the papers in tight conditions: a full drive, a power cut after every stretch of
+//! writes.
 
 use crate::stage::{key, seeded, small, small_keyspace};
 use imbrex_clockwork::Prng;
@@ -58,7 +59,7 @@ fn compare(db: &Db, map: &Map, what: &str) {
     assert!(report.is_sound(), "{what}: {report}");
 }
 
-/// Until a put is refused; true if one was.
+/// Puts until one is refused; returns whether one was.
 fn fill(db: &Db, map: &mut Map, prng: &mut Prng, key_count: u64) -> bool {
     for _ in 0..30_000 {
         let (key, value) = (key(prng.below(key_count)), value(prng, 900));
@@ -83,7 +84,7 @@ fn a_full_drive_takes_deletes_and_then_puts_again() {
         let (mut map, mut prng) = (Map::new(), Prng::new(3));
         assert!(fill(&db, &mut map, &mut prng, 40_000), "{name}: the drive never fills up");
         compare(&db, &map, name);
-        // Nine in ten go, one by one.
+        // Nine in ten keys are deleted, one by one.
         for number in (0..40_000).filter(|number| number % 10 != 3) {
             if map.remove(&key(number)).is_some() {
                 db.default_keyspace().delete(key(number)).unwrap();
@@ -117,7 +118,7 @@ fn what_was_synced_survives_power_cuts() {
     }
 }
 
-/// Some writes, each durable when it returns, and background work that the cut will meet.
+/// Some writes, each durable on return, and background work for the power cut to interrupt.
 fn stretch(db: &Db, map: &mut Map, prng: &mut Prng) {
     let ks = db.default_keyspace();
     for _ in 0..200 {
@@ -141,8 +142,8 @@ fn stretch(db: &Db, map: &mut Map, prng: &mut Prng) {
     }
 }
 
-/// A range tombstone that is cut between two tables ends one where the next begins: compaction passed over every
-/// second one.
+/// A range tombstone that is cut between two tables ends where the next one begins. Compaction
+/// skipped every second one.
 #[test]
 fn what_was_deleted_under_a_snapshot_goes_with_the_next_compaction() {
     for (name, options) in policies() {
@@ -160,7 +161,7 @@ fn what_was_deleted_under_a_snapshot_goes_with_the_next_compaction() {
     }
 }
 
-/// Random overwrites of four times the data: what the organisation is made for.
+/// Random overwrites of four times the data, the load that the organisation is made for.
 #[test]
 fn smrdb_writes_less_than_leveled_compaction_of_bands() {
     let write_amp = |options: Options| {

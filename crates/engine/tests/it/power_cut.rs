@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The states that the store may be in after a crash: after the last synced write, or after any of
-/// the writes since.
+/// The states that the store may have after a crash: the one after the last synced write, or after
+/// any later write.
 pub(crate) struct Allowed {
     states: Vec<Map>,
 }
 
 impl Allowed {
-    /// Of a store that is new.
+    /// The states of a new store.
     pub(crate) fn empty() -> Allowed {
         Allowed { states: vec![Map::new()] }
     }
@@ -44,7 +44,7 @@ fn contents(db: &Db) -> Map {
         .collect()
 }
 
-/// One random write; what it may have changed is noted before, because it may fail halfway.
+/// One random write. The changes that it may make are recorded first, because it may fail halfway.
 pub(crate) fn write(db: &Db, allowed: &mut Allowed, prng: &mut Prng) -> Result<(), EngineError> {
     let ks = db.default_keyspace();
     let sync = WriteOptions { sync: prng.chance(1, 10) };
@@ -91,7 +91,7 @@ pub(crate) fn write(db: &Db, allowed: &mut Allowed, prng: &mut Prng) -> Result<(
     Ok(())
 }
 
-/// Opens, under power cuts as well, until it succeeds.
+/// Opens the store, with power cuts meanwhile, until it succeeds.
 pub(crate) fn recover(stage: &Stage, options: &Options, prng: &mut Prng) -> Db {
     loop {
         if prng.chance(1, 2) {
@@ -132,7 +132,7 @@ pub(crate) fn check_contract(db: &Db, allowed: &mut Allowed, seed: u64, cycle: u
     assert!(report.is_sound(), "seed {seed}, cycle {cycle}: {report}");
 }
 
-/// Every fourth in gear, so that cuts fall into turns.
+/// Every fourth seed uses gear compaction, so that power cuts hit turns.
 pub(crate) fn options_of(seed: u64) -> Options {
     match seed % 4 {
         1 => Options { logs_are_tables: true, ..small() },
@@ -206,7 +206,8 @@ fn after_a_failed_write_or_flush_only_reads_go_on() {
     }
 }
 
-/// A second handle was told that all is durable when the first had just failed to make it so.
+/// The close of a second handle reported success after the first had just failed to make everything
+/// durable.
 #[test]
 fn every_close_says_whether_all_is_durable() {
     let stage = seeded(40, 3);
@@ -219,7 +220,8 @@ fn every_close_says_whether_all_is_durable() {
     assert!(matches!(refused, EngineError::Poisoned { .. }), "{refused}");
 }
 
-/// Who met a bug in a store could not keep its end from making durable what the bug had left half done.
+/// A caller that met a bug in the store could not keep its close from making a half-done change
+/// durable.
 #[test]
 fn a_store_that_is_given_up_writes_nothing_more() {
     let stage = seeded(40, 3);
@@ -244,7 +246,7 @@ fn a_store_that_is_given_up_writes_nothing_more() {
     assert!(keyspace.get("c").unwrap().is_none(), "it was not synced");
 }
 
-/// So few tables that the data fill the drive before their names fill its catalog.
+/// Tables so few that the data fill the drive before their names fill its catalog.
 fn few_tables() -> Options {
     let keyspace = KeyspaceOptions { table_len_bytes: 128 << 10, ..small_keyspace() };
     Options { memtable_len_bytes: 256 << 10, keyspace, ..small() }

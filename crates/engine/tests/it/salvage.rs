@@ -1,4 +1,4 @@
-//! A store of which parts cannot be read, opened for what can be saved.
+//! A store with unreadable parts, opened to save the rest.
 
 use crate::stage::{Stage, key, overwrite_a_checkpoint, seeded, small, small_keyspace};
 use imbrex_clockwork::Prng;
@@ -9,7 +9,7 @@ use imbrex_engine::{
 use imbrex_files::{Commit, FileInfo};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every value that a key ever had, and what it has now.
+/// Every value that a key ever had, and its current value.
 #[derive(Default)]
 struct History {
     ever: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
@@ -17,7 +17,7 @@ struct History {
 }
 
 impl History {
-    /// Overwrites, deletes, and ranges that are deleted; the last writes stay in logs.
+    /// Overwrites, deletes and range deletes; the last writes stay in logs.
     fn write(&mut self, db: &Db, prng: &mut Prng) {
         let ks = db.default_keyspace();
         for round in 0..3000_u64 {
@@ -37,7 +37,7 @@ impl History {
         db.sync().unwrap();
     }
 
-    /// How much of what is there now is found as it is; nothing is found that never was.
+    /// Counts the current values that are found; asserts that no other value is found.
     fn found(&self, db: &Db) -> usize {
         let mut iter = db.default_keyspace().iter(ReadOptions::default()).unwrap();
         let (mut right_count, mut keys) = (0, Vec::new());
@@ -61,7 +61,7 @@ impl History {
     }
 }
 
-/// Tables of several blocks of the drive each.
+/// Tables of several blocks each.
 fn plain() -> Options {
     let keyspace = KeyspaceOptions { compression: Compression::None, ..small_keyspace() };
     Options { keyspace, ..small() }
@@ -71,7 +71,7 @@ fn salvage(stage: &Stage) -> Result<Db, EngineError> {
     stage.reopen(Options { open_mode: OpenMode::Salvage, ..plain() })
 }
 
-/// A store with tables and logs, whose power was cut; its files, and what it held.
+/// A store with tables and logs after a power cut, with its files and its history.
 fn stage(seed: u64) -> (Stage, Vec<FileInfo>, History) {
     let stage = seeded(40, seed);
     let mut prng = Prng::new(seed).derive("salvage");
@@ -88,7 +88,7 @@ fn is_log(file: &FileInfo) -> bool {
     file.name.ends_with(".log")
 }
 
-/// A block of a file that was written.
+/// A written block of a file.
 fn block_of(stage: &Stage, file: &FileInfo, prng: &mut Prng) -> Option<Lba> {
     let blocks: Vec<Lba> = file
         .extents
@@ -112,8 +112,8 @@ fn a_sound_store_is_salvaged_whole() {
     assert!(matches!(refused, EngineError::ReadOnly), "{refused}");
 }
 
-/// Bits rot and blocks cannot be read, in tables and in logs: most of it is found, the rest is told, and nothing on
-/// the drive changes.
+/// Damaged and unreadable blocks, in tables and in logs: most data are found, the losses are
+/// reported, and nothing on the drive changes.
 #[test]
 fn what_is_damaged_is_told_and_the_rest_is_found() {
     let (mut log_count, mut table_count) = (0, 0);
@@ -145,7 +145,7 @@ fn what_is_damaged_is_told_and_the_rest_is_found() {
         assert_eq!(stage.disk.image_hash().unwrap(), image, "nothing is written");
         drop(db);
         stage.world.drop_jobs();
-        // Otherwise it does not open, or stops at the damage.
+        // Without salvage the store does not open, or stops at the damage.
         let all = stage.reopen(plain()).and_then(|db| {
             for entry in db.default_keyspace().prefix("")? {
                 entry?;
@@ -160,8 +160,8 @@ fn what_is_damaged_is_told_and_the_rest_is_found() {
     );
 }
 
-/// All logs are lost. One keyspace's tables have newer writes than any log that is no longer needed, because another
-/// keyspace still needed it: they are found all the same.
+/// All logs are lost. The tables of one keyspace have writes newer than any log that is no longer
+/// needed, because another keyspace still needed that log. These writes are found all the same.
 #[test]
 fn tables_are_found_without_the_logs_that_they_are_ahead_of() {
     let stage = seeded(40, 1);
@@ -185,7 +185,7 @@ fn tables_are_found_without_the_logs_that_they_are_ahead_of() {
     assert!(found > 200, "{found} of 400");
 }
 
-/// A table that cannot be opened is damage, and its file is one that the store refers to.
+/// A table that cannot be opened is damaged, and the store still refers to its file.
 #[test]
 fn a_check_tells_of_tables_that_are_left_out() {
     let (stage, files, _) = stage(2);
@@ -197,8 +197,8 @@ fn a_check_tells_of_tables_that_are_left_out() {
     assert!(finding.contains(&table.name) && !finding.contains("nothing refers"), "{finding}");
 }
 
-/// A checkpoint was opened as if nothing could be wrong: one table of it that was gone or damaged, and none of it was
-/// read.
+/// A checkpoint was opened as if nothing could be damaged: if one of its tables was missing or
+/// damaged, none of it could be read.
 #[test]
 fn a_checkpoint_is_salvaged_too() {
     let stage = seeded(60, 4);

@@ -1,4 +1,4 @@
-//! Threads that use one store at once: what each of them wrote it finds, and nobody waits for ever.
+//! Threads that use one store at once: each finds what it wrote, and no call waits forever.
 
 use crate::stage::{Stage, key, seeded, small, small_keyspace};
 use imbrex_clockwork::{Budget, Job, Prng, Runtime, Step, StillClock, ThreadScheduler};
@@ -15,7 +15,7 @@ fn threads(worker_count: usize) -> (Runtime, Arc<ThreadScheduler>) {
     (Runtime { clock: Arc::new(StillClock), scheduler: Arc::clone(&scheduler) as _ }, scheduler)
 }
 
-/// One thread's own keys, and what it knows of them.
+/// The keys of one thread, and their expected values.
 struct Worker {
     db: Db,
     ks: Keyspace,
@@ -54,7 +54,7 @@ impl Worker {
                 self.model.retain(|key, _| *key < from || to <= *key);
             }
             62..68 => {
-                // Both keyspaces always say the same of it.
+                // Both keyspaces always agree on this key.
                 let pair = format!("pair {}", round % 5);
                 let mut batch = WriteBatch::new();
                 batch.put(&self.ks, &pair, &value)?;
@@ -91,7 +91,7 @@ impl Worker {
     }
 }
 
-/// Flushes, compacts, keeps checkpoints, makes and drops keyspaces, until the workers are done.
+/// Flushes, compacts, takes checkpoints, creates and drops keyspaces, until the workers are done.
 fn disturb(db: &Db, kind: u64, is_done: &AtomicBool) -> Result<(), EngineError> {
     let ks = db.default_keyspace();
     let mut round = 0;
@@ -170,12 +170,12 @@ fn many_threads_find_what_they_wrote() {
     stress(&seeded(96, 1), 1, 40_000);
 }
 
-/// Of the fast keyspace: so many fit the drive a few times.
+/// The number of keys of the fast keyspace; the drive has room for several times that many.
 const COPIED_KEY_COUNT: u64 = 8000;
 
-/// One keyspace fills fast and the other hardly, and every batch goes to both: at most moments the tables
-/// hold newer batches of the one than of the other. What is kept or copied must not, nor count its
-/// writes so that numbers are given out twice.
+/// One keyspace fills quickly and the other slowly, and every batch goes to both. At most moments
+/// the tables of one hold newer batches than the tables of the other. In a checkpoint or copy that
+/// must not be so, and its counters must not assign a number twice.
 fn assert_cut(copy: &Db, what: &str) -> u64 {
     let number = |name: &str| -> Option<u64> {
         let ks = copy.keyspace(name).unwrap();
@@ -195,7 +195,7 @@ fn assert_cut(copy: &Db, what: &str) -> u64 {
     count
 }
 
-/// Says so when it goes.
+/// Sets the flag when dropped.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -224,7 +224,7 @@ fn a_copy_beside_writers_is_of_one_moment() {
                 written += 1;
             }
         });
-        // A failure below must end the writer too.
+        // A failure below must end the writer as well.
         let done = Done(&is_done);
         let mut counts = Vec::new();
         for round in 0..16 {
@@ -236,7 +236,7 @@ fn a_copy_beside_writers_is_of_one_moment() {
             let files = other.format();
             db.backup_to(&*files).unwrap();
             let copy = Db::open(files, other.runtime.clone(), small()).unwrap();
-            // A write that got a number which a table has already would be hidden by that.
+            // If a new write got a number that a table already has, that table would hide it.
             let copied = assert_cut(&copy, &name);
             counts.push(copied);
             for i in 0..copied {
@@ -251,7 +251,7 @@ fn a_copy_beside_writers_is_of_one_moment() {
     });
 }
 
-/// Keeps a worker to itself until it is let go.
+/// Blocks a worker until it is released.
 struct Blocker(Receiver<()>);
 
 impl Job for Blocker {
@@ -266,7 +266,8 @@ impl Job for Blocker {
 }
 
 /// One thread waits for a flush while another closes the store. The jobs end with the close, so the
-/// flush never came, and the first thread waited for ever. Now a close wakes it, and says why (S5).
+/// flush never ran, and the first thread waited forever. Now a close wakes it, and it returns the
+/// reason (S5).
 #[test]
 fn who_waits_for_a_flush_hears_of_the_close() {
     let stage = seeded(40, 3);
@@ -291,10 +292,10 @@ fn who_waits_for_a_flush_hears_of_the_close() {
         let_go.send(()).unwrap();
         close.join().unwrap().unwrap();
         assert!(matches!(flush.join().unwrap(), Err(EngineError::Closed)));
-        // It may have looked before the flush was due, and then nothing was to be waited for.
+        // It may have checked before the flush was due, with nothing to wait for.
         assert!(matches!(idle.join().unwrap(), Ok(()) | Err(EngineError::Closed)));
     });
-    // Reads go on.
+    // Reads still work.
     assert!(ks.get("a").unwrap().is_some());
     assert!(ks.iter(ReadOptions::default()).is_ok());
 }

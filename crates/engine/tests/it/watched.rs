@@ -61,8 +61,8 @@ fn a_compaction_stopped_at_any_step_loses_nothing_and_can_be_done_later() {
     assert_eq!(db.check().unwrap().entry_count, COUNT, "one version of each key is left");
 }
 
-/// The inputs of a stopped merge were marked as busy forever: no compaction took them, and writes
-/// stopped.
+/// After the watch had panicked, the inputs of the merge stayed marked as busy: no compaction took
+/// them, and writes stopped.
 #[test]
 fn who_watches_a_compaction_may_panic() {
     for step_max in [2, 5, 8] {
