@@ -1,4 +1,4 @@
-//! Which compactions run, and which tables no plan may take.
+//! Bookkeeping of compactions: which ones run, and which tables no plan may use.
 
 use crate::batch::KeyspaceId;
 use crate::compaction::plan::{Plan, Windows};
@@ -7,17 +7,17 @@ use crate::version::{KeyRange, LEVEL_COUNT, TableId, TableSlot};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What running plans hold (P2), and what no plan may (P5).
+/// What running plans occupy (P2), and the tables that every plan must avoid (P5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Busy {
     tables: BTreeSet<TableId>,
     pub(crate) outputs: Vec<(u8, KeyRange)>,
-    /// What each table that was set aside failed with, and what to do.
+    /// For each table set aside: the error that it failed with, and what the operator can do.
     pub(crate) set_aside: BTreeMap<TableId, String>,
 }
 
 impl Busy {
-    /// Notes that `plan` runs.
+    /// Records that `plan` is running.
     pub(crate) fn start(&mut self, plan: &Plan) {
         for table in plan.tables() {
             let is_new = self.tables.insert(table.meta.id);
@@ -28,7 +28,7 @@ impl Busy {
         }
     }
 
-    /// Notes that `plan` runs no more.
+    /// Records that `plan` has ended.
     pub(crate) fn finish(&mut self, plan: &Plan) {
         for table in plan.tables() {
             self.tables.remove(&table.meta.id);
@@ -41,12 +41,13 @@ impl Busy {
         }
     }
 
-    /// Whether nothing runs.
+    /// Whether no plan is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.outputs.is_empty()
     }
 
-    /// What plans are blocked by though nothing runs: the first table that was set aside, if one was.
+    /// Why planning can be blocked although nothing runs: the reason of the first table set aside,
+    /// if there is one.
     pub(crate) fn blocked_by(&self) -> Option<&str> {
         self.set_aside.values().next().map(String::as_str)
     }
@@ -64,23 +65,24 @@ impl Busy {
     }
 }
 
-/// Which compactions run, of every keyspace.
+/// The running compactions of all keyspaces.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspacePlans>,
-    /// Whose memtable is being flushed.
+    /// The keyspace whose memtable is being flushed.
     pub(crate) flushing: Option<KeyspaceId>,
-    /// The logs that cuts of the store end before: no memtable that begins there is flushed.
+    /// For each cut of the store, the first log after it. A memtable that begins with that log or a
+    /// later one is not flushed.
     pub(crate) cuts: Vec<LogId>,
-    /// How often compactions failed to read a table.
+    /// For each table, how often compactions failed to read it.
     pub(crate) read_failures: BTreeMap<TableId, u32>,
-    /// Why puts and deletes are refused, where they are because of tables that were set aside.
+    /// Why puts and deletes are refused, if tables set aside are the cause.
     pub(crate) refusal: Option<String>,
-    /// How many compactions have ended, well or not.
+    /// The number of compactions that have ended, successfully or not.
     pub(crate) ended_count: u64,
 }
 
-/// Which compactions of a keyspace run, and where its rounds go on.
+/// The running compactions of one keyspace, and where each level continues its round-robin.
 #[derive(Debug, Default)]
 pub(crate) struct KeyspacePlans {
     pub(crate) busy: Busy,
@@ -88,13 +90,14 @@ pub(crate) struct KeyspacePlans {
     pub(crate) windows: Windows,
 }
 
-/// How often compactions try to read a table.
+/// How often compactions try to read a table before it is set aside.
 const READ_TRY_COUNT_MAX: u32 = 3;
-/// A drive on which more tables cannot be read is failing: what is written there may be lost like them.
+/// With more unreadable tables than this, the drive itself is failing, and whatever is written to
+/// it may be lost in the same way.
 const SET_ASIDE_COUNT_MAX: usize = 8;
 
 impl Plans {
-    /// Notes that a compaction failed to read `table`; whether it may be tried again.
+    /// Counts a failed read of `table` and returns whether a compaction may try again.
     pub(crate) fn may_read_again(&mut self, table: TableId) -> bool {
         let count = self.read_failures.entry(table).or_default();
         *count += 1;
@@ -106,28 +109,29 @@ impl Plans {
         self.keyspaces.entry(keyspace).or_default().busy.set_aside.insert(table, why);
     }
 
-    /// Whether so many tables were set aside that the drive must be failing.
+    /// Whether more tables are set aside than a healthy drive explains.
     pub(crate) fn is_drive_failing(&self) -> bool {
         self.set_aside_reasons().count() > SET_ASIDE_COUNT_MAX
     }
 
-    /// What the tables that were set aside failed with, and what to do.
+    /// For each table set aside, in any keyspace: its error, and what the operator can do.
     pub(crate) fn set_aside_reasons(&self) -> impl Iterator<Item = &String> {
         self.keyspaces.values().flat_map(|plans| plans.busy.set_aside.values())
     }
 
-    /// Whether no compaction and no flush of keyspace `id` runs; those of others may.
+    /// Whether keyspace `id` has no running compaction and no running flush. Other keyspaces may
+    /// have both.
     pub(crate) fn is_idle_for(&self, id: KeyspaceId) -> bool {
         let is_compacting = self.keyspaces.get(&id).is_some_and(|plans| !plans.busy.is_idle());
         self.flushing != Some(id) && !is_compacting
     }
 
-    /// Whether no compaction and no flush runs.
+    /// Whether no keyspace has a running compaction or flush.
     pub(crate) fn is_idle(&self) -> bool {
         self.flushing.is_none() && !self.is_compacting()
     }
 
-    /// Whether any compaction runs.
+    /// Whether any keyspace has a running compaction.
     pub(crate) fn is_compacting(&self) -> bool {
         self.keyspaces.values().any(|plans| !plans.busy.is_idle())
     }

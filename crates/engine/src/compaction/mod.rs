@@ -1,4 +1,4 @@
-//! Compaction: what to merge with what (`plan`: pure), and the merge itself (`job`).
+//! Compaction: choosing what to merge (`plan`, pure), and the merge itself (`job`).
 //!
 //! ```text
 //!   Version --plan--> Plan { inputs, output level }            decides, touches nothing
@@ -6,19 +6,19 @@
 //! ```
 //!
 //! Invariants
-//!   P1  A table that stays in the run that outputs go to overlaps none of them (V1): either all
-//!       tables there that overlap the inputs' range are inputs themselves, or the plan names those
-//!       that stay, and sends nothing into them.
-//!   P2  A table is an input of one running plan at most, and no two running plans write to
+//!   P1  A table that stays in the run that outputs go to overlaps none of them (V1). Either every
+//!       table there that overlaps the inputs' range is an input, or the plan lists the staying
+//!       tables and routes no entry into their ranges.
+//!   P2  A table is an input of at most one running plan, and no two running plans write to
 //!       overlapping ranges of one level.
-//!   P3  What is newer stays above: of the tables of level 0 that overlap an input from level 0, all
-//!       older ones are inputs too (V2).
-//!   P4  An entry goes to a level only if, at its key, everything of that level and of those above
-//!       that is older is an input too, and goes as deep or deeper (V2).
-//!   P5  A table that could not be read, again and again, is set aside: no plan has it as an input, so by
-//!       P1 and P3 what lies over it stays where it is, and all else is compacted as ever. Writes are
-//!       refused only once they would stall for what it blocks, or where so many tables are set aside
-//!       that the drive is failing.
+//!   P3  Newer data stays above older data: if a table of level 0 is an input, all older tables of
+//!       level 0 that overlap it are inputs too (V2).
+//!   P4  An entry goes to a level only if all older data for its key, in that level and in those
+//!       above, is part of the inputs and goes at least as deep (V2).
+//!   P5  A table that repeatedly cannot be read is set aside, and no plan uses it as an input. By
+//!       P1 and P3, the tables over it stay where they are; everything else is compacted as usual.
+//!       Writes are refused only when they would stall because of such a table, or when enough
+//!       tables are set aside to show that the drive is failing.
 //!
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
 //! grandparents); RocksDB's choice of the victim with the least overlap.

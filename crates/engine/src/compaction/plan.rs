@@ -1,4 +1,4 @@
-//! A compaction that is decided: which tables, to which level, and why.
+//! A planned compaction: which tables, to which level, and why.
 
 use crate::compaction::routes::Routes;
 use crate::table::TableProperties;
@@ -15,11 +15,11 @@ pub(crate) enum Reason {
     Runs { run_count: usize },
     /// A level is too long.
     Len { level: u8 },
-    /// Too many tables of a level lie over one key.
+    /// Too many tables of a level cover one key.
     Overlaps { table_count: usize },
     /// Tables consist of deletes that hide data below.
     Deletes { level: u8 },
-    /// Somebody asked for it.
+    /// A caller asked for it.
     Manual,
 }
 
@@ -40,13 +40,13 @@ impl fmt::Display for Reason {
 /// How the inputs become the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// The tables change their level and nothing is written.
+    /// The tables change their level. Nothing is written.
     Move,
     /// The tables are merged into new ones.
     Merge,
 }
 
-/// Tables of one run that take part.
+/// The tables of one run that take part.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
     pub(crate) level: u8,
@@ -57,40 +57,41 @@ pub(crate) struct Input {
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) level: u8,
-    /// The run of that level; its age is that of its newest input (V2).
+    /// The run within that level. It is as old as its newest input (V2).
     pub(crate) run: RunId,
-    /// Nothing older than this run has keys in the plan's range: deletes have nothing left to hide.
-    /// Where the plan has routes, they say it instead.
+    /// No run older than this one has keys in the plan's range, so deletes have nothing left to
+    /// hide. If the plan has routes, they decide this segment by segment instead.
     pub(crate) is_bottom: bool,
-    /// The tables of the next level in the range: where outputs are cut.
+    /// The tables of the next level within the plan's range. They bound how much an output may
+    /// overlap.
     pub(crate) grandparents: Vec<Arc<TableSlot>>,
-    /// The tables of the run that stay and lie within the plan's range, in key order: an output
+    /// Tables of this run that are no inputs but share the plan's range, in key order. An output
     /// table ends before the next of them (P1).
     pub(crate) staying: Vec<Arc<TableSlot>>,
 }
 
-/// A compaction to run: all of its decisions.
+/// A compaction to run, with every decision made.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) reason: Reason,
     pub(crate) work: Work,
     /// From the newest run to the oldest.
     pub(crate) inputs: Vec<Input>,
-    /// At least one; a move has exactly one, and so has a merge without routes.
+    /// At least one. A move has exactly one, and so does a merge without routes.
     pub(crate) outputs: Vec<Output>,
-    /// Which output takes an entry, by the level it comes from and by its key.
+    /// The output for each entry, by the level it comes from and by its key.
     pub(crate) routes: Option<Routes>,
-    /// What the inputs cover: the outputs stay within it.
+    /// The key range of the inputs. The outputs stay within it.
     pub(crate) range: KeyRange,
-    /// The output tables of a run are persisted in one go, so that the placement may lay them side
-    /// by side as a set. All of them are in memory then: about as much as the plan reads.
+    /// Persists all output tables in one call, so that the placement can store them side by side as
+    /// a set. Until then they are all in memory, about as many bytes as the plan reads.
     pub(crate) outputs_together: bool,
-    /// The windows that it was chosen by, to be remembered when it starts.
+    /// The windows that led to this plan. They are stored when the plan starts.
     pub(crate) windows: Option<Box<Windows>>,
 }
 
 impl Plan {
-    /// Where the outputs go, or the first such place.
+    /// The first output. Most plans have only one.
     pub(crate) fn output(&self) -> &Output {
         self.outputs.first().expect("a plan has an output")
     }
@@ -100,23 +101,23 @@ impl Plan {
         self.inputs.iter().flat_map(|input| &input.tables)
     }
 
-    /// How much it reads.
+    /// The number of bytes that the plan reads.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.tables().map(|table| table.meta.len_bytes).sum()
     }
 
-    /// What its outputs take before its inputs are released, where a table takes `grain_bytes` at
-    /// least.
+    /// The space that the outputs need before the inputs are released, if a table takes at least
+    /// `grain_bytes`.
     pub(crate) fn cost_bytes(&self, grain_bytes: u64, table_len_bytes: u64) -> u64 {
         if grain_bytes == 0 {
             return self.len_bytes();
         }
-        // The last table of a run is short, and runs are cut for the sake of those below.
+        // The last table of a run is short, and cuts at grandparents make more short ones.
         let short_count = if self.output().level == 0 { 1 } else { 2 };
         (short_count + self.len_bytes() / table_len_bytes.min(grain_bytes)) * grain_bytes
     }
 
-    /// Whether it gives back more zones than it takes, where a table takes whole ones.
+    /// Whether the plan frees more zones than it takes. Always false if tables share zones.
     pub(crate) fn is_gaining(
         &self,
         grain_bytes: u64,
@@ -130,7 +131,7 @@ impl Plan {
 }
 
 impl fmt::Display for Plan {
-    /// `merge L0[000007 000005] L1[000002] -> L1 (bottom): level 0 has 4 runs`.
+    /// For example `merge L0[000007 000005] L1[000002] -> L1 (bottom): level 0 has 4 runs`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.work {
             Work::Move => "move",
@@ -153,24 +154,25 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Per level, the tables that gear compaction empties next; forgotten when the store closes, and
-/// chosen anew by the same rule.
+/// For each level, the tables that gear compaction empties next. The windows are lost when the
+/// store closes; the next open chooses them again by the same rule.
 pub(crate) type Windows = [BTreeSet<TableId>; LEVEL_COUNT];
 
-/// What a policy may ask about a table beyond its metadata.
+/// The facts about a table that a policy may need besides its metadata.
 pub(crate) trait TableFacts: fmt::Debug {
-    /// The reclaim unit that the table begins in; `None` where the placement has none.
+    /// The reclaim unit in which the table begins; `None` if the placement has no units.
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId>;
 
-    /// Whether no zone of the main drive comes back when the table is merged: a checkpoint keeps it, or it
-    /// lies on flash.
+    /// Whether merging the table frees no zone of the main drive, because a checkpoint keeps the
+    /// table or because it is stored on flash.
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool;
 
-    /// Whether the table lies on the flash drive, which is for level 0: to go down it is written to the
-    /// main drive.
+    /// Whether the table is stored on the flash drive, which is for level 0. To go down, it must be
+    /// written to the main drive.
     fn is_on_flash(&self, table: &TableSlot) -> bool;
 
-    /// What the table says about itself; `None` if it cannot be read. Cost: opens the table, a few
-    /// reads the first time.
+    /// The properties block of the table; `None` if it cannot be read.
+    ///
+    /// Cost: opens the table, which takes a few reads the first time.
     fn properties(&self, table: &TableSlot) -> Option<TableProperties>;
 }

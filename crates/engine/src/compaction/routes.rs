@@ -7,44 +7,43 @@
 //! ```
 //!
 //! Invariants
-//!   O1  At one key the outputs' levels do not fall as the entries' levels rise: what is newer
-//!       stays above (V2).
-//!   O2  A short run stays in the output before the one it would go to; no table that stays there
-//!       has its keys.
+//!   O1  At one key, an entry from a deeper level goes at least as deep as one from a higher level:
+//!       newer data stays above (V2).
+//!   O2  A short run stays in the output before its own. No staying table of that output has keys
+//!       of the run.
 //!
-//! Not here: who decides the segments (`gear`).
+//! Not here: how segments are chosen (`gear`).
 
 use crate::version::LEVEL_COUNT;
 use bytes::Bytes;
 
-/// What happens to an entry.
+/// The destination of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// Which of the plan's outputs takes it.
+    /// The index of the output that takes it.
     pub(crate) output: usize,
-    /// No table that stays below that output has the key: a delete has nothing left to hide.
+    /// No staying table below that output has the key, so a delete has nothing left to hide.
     pub(crate) is_bottom: bool,
-    /// Where a run goes that comes out much shorter than a table, because tables that stay enclose
-    /// it: the output before.
+    /// The output, one level up, that takes a run much shorter than a table. Such runs arise
+    /// between staying tables.
     pub(crate) short_to: Option<usize>,
 }
 
-/// A stretch of keys with one route, up to the start of the next one.
+/// A stretch of keys with one route, up to the start of the next segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) start: Bytes,
     pub(crate) route: Route,
 }
 
-/// The routes of a plan: per level of the inputs segments in key order, the first from the empty
-/// key on.
+/// The routes of a plan. Each input level has segments in key order, beginning with the empty key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routes {
     by_level: [Vec<Segment>; LEVEL_COUNT],
 }
 
 impl Routes {
-    /// Sets the segments of `level`; neighbours with equal routes become one.
+    /// Sets the segments of `level`. Adjacent segments with equal routes become one.
     pub(crate) fn set(&mut self, level: u8, mut segments: Vec<Segment>) {
         segments.dedup_by(|next, kept| next.route == kept.route);
         assert!(segments.first().is_some_and(|s| s.start.is_empty()), "every key has a route");
@@ -57,7 +56,9 @@ impl Routes {
         &self.by_level[usize::from(level)]
     }
 
-    /// What happens to an entry of `level` at `user_key`. Cost: one binary search.
+    /// The route of an entry of `level` at `user_key`.
+    ///
+    /// Cost: one binary search.
     #[cfg(test)]
     pub(crate) fn at(&self, level: u8, user_key: &[u8]) -> Route {
         let segments = self.of_level(level);
@@ -65,7 +66,7 @@ impl Routes {
     }
 }
 
-/// Routes entries that come in key order, a step each at most.
+/// Routes entries that arrive in key order, without a binary search for each.
 #[derive(Debug)]
 pub(crate) struct Router {
     routes: Routes,
@@ -83,7 +84,7 @@ impl Router {
         &self.routes
     }
 
-    /// What happens to the entry at `user_key` of `source`. Keys never fall.
+    /// The route of the entry at `user_key` from `source`. Keys must not decrease.
     #[inline]
     pub(crate) fn route(&mut self, source: usize, user_key: &[u8]) -> Route {
         let level = usize::from(self.source_levels[source]);

@@ -1,4 +1,4 @@
-//! What a policy decides from, and the trait of all policies.
+//! The facts that a policy decides from, and the trait of all policies.
 
 use crate::compaction::busy::Busy;
 use crate::compaction::plan::{Plan, TableFacts, Windows, Work};
@@ -7,50 +7,50 @@ use crate::version::{LEVEL_COUNT, RunId, TableMeta, TableSlot, Version};
 use bytes::Bytes;
 use std::fmt;
 
-/// What the outputs of a compaction may take before its inputs are released.
+/// The space that a compaction's outputs may use before its inputs are released.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Those of any compaction.
+    /// For any compaction.
     pub(crate) len_bytes: u64,
-    /// Those of one that gives back more zones than it takes.
+    /// For a compaction that frees more zones than it takes.
     pub(crate) gaining_len_bytes: u64,
-    /// What a table takes at least where tables share no zone, else 0.
+    /// The smallest space of a table if tables share no zone; otherwise 0.
     pub(crate) grain_bytes: u64,
 }
 
 impl Room {
-    /// For a compaction that gains space, or for any.
+    /// The room for a compaction that frees zones, or for any other.
     pub(crate) fn of(&self, is_gaining: bool) -> u64 {
         if is_gaining { self.gaining_len_bytes } else { self.len_bytes }
     }
 
-    /// Room without end.
+    /// Unlimited room.
     #[cfg(test)]
     pub(crate) const UNBOUNDED: Room =
         Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes: 0 };
 }
 
-/// What a policy looks at.
+/// The facts that a policy decides from.
 #[derive(Debug)]
 pub(crate) struct Situation<'a> {
     pub(crate) version: &'a Version,
     pub(crate) options: &'a KeyspaceOptions,
     pub(crate) busy: &'a Busy,
-    /// Per level, the largest key of the last victim: where the round goes on.
+    /// For each level, the largest key of the last victim: the round-robin continues behind it.
     pub(crate) cursors: &'a [Bytes; LEVEL_COUNT],
-    /// The windows that the last plan was chosen by.
+    /// The windows of the last plan.
     pub(crate) windows: &'a Windows,
     pub(crate) facts: &'a dyn TableFacts,
-    /// Space is short: deletes are to reach what they hide, whatever it costs.
+    /// Space is short: deletes must reach the data they hide, whatever that costs.
     pub(crate) is_space_short: bool,
-    /// The drive is idle: what is half due counts as due.
+    /// The drive is idle: level 0 is due at one run, the others at half their limit.
     pub(crate) is_eager: bool,
-    /// What the outputs of a merge may take before its inputs are released.
+    /// The space that the outputs of a merge may use before its inputs are released.
     pub(crate) room: Room,
 }
 
 impl Situation<'_> {
-    /// Whether the drive has room for the outputs beside the inputs.
+    /// Whether the drive has room for the outputs while the inputs still exist.
     pub(crate) fn fits(&self, plan: &Plan) -> bool {
         let table_len_bytes = self.options.table_len_bytes;
         let cost_bytes = plan.cost_bytes(self.room.grain_bytes, table_len_bytes);
@@ -61,8 +61,8 @@ impl Situation<'_> {
         plan.is_gaining(self.room.grain_bytes, self.options.table_len_bytes, self.facts)
     }
 
-    /// Whether a table has so many deletes that it should go down to what they hide; where space is
-    /// short, any will do.
+    /// Whether a table has so many deletes that it should go down to the data they hide. If space
+    /// is short, one delete is enough.
     pub(crate) fn is_mostly_deletes(&self, table: &TableMeta) -> bool {
         let hides_some = table.delete_count > 0 || table.range_tombstone_count > 0;
         let hides_much = table.range_tombstone_count > 0
@@ -71,24 +71,24 @@ impl Situation<'_> {
     }
 }
 
-/// How far compaction lags behind.
+/// How far compaction is behind writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
-    /// It keeps up.
+    /// Compaction keeps up.
     None,
-    /// Writes should go no faster than compaction.
+    /// Writes should be no faster than compaction.
     Slowdown,
     /// Writes should wait.
     Stop,
 }
 
-/// A compaction policy: pure, so that a test is a table of shapes and plans.
+/// A compaction policy. It is pure, so a test is a table of shapes and plans.
 pub(crate) trait Policy: Send + Sync + fmt::Debug {
-    /// The most urgent compaction that can run now; `None` when there is nothing to do.
+    /// The most urgent compaction that can run now, or `None`.
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan>;
 
-    /// The next step towards having all of `range` in one run: a compaction of `level` into the
-    /// next, of tables that begin at `from` or behind it.
+    /// The next step of a manual compaction, which ends with all of `range` in one run. The step takes
+    /// tables of `level` that begin at `from` or behind it, usually into the next level.
     fn plan_manual(
         &self,
         situation: &Situation<'_>,
@@ -97,17 +97,17 @@ pub(crate) trait Policy: Send + Sync + fmt::Debug {
         from: Option<&[u8]>,
     ) -> ManualPlan;
 
-    /// How far it lags behind.
+    /// How far compaction is behind writes.
     fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure;
 }
 
-/// The range of a manual compaction; `None` is without end.
+/// The range of a manual compaction. `None` means unbounded.
 #[derive(Clone, Debug)]
 pub(crate) struct ManualRange {
     pub(crate) start: Option<Bytes>,
-    /// Excluded.
+    /// The exclusive end.
     pub(crate) end: Option<Bytes>,
-    /// Runs of level 0 that are newer came after the wish.
+    /// The newest run of level 0 when the compaction was requested. Newer runs are not part of it.
     pub(crate) run_max: RunId,
 }
 
@@ -118,13 +118,13 @@ impl ManualRange {
     }
 }
 
-/// What a manual compaction does next.
+/// The next step of a manual compaction.
 #[derive(Debug)]
 pub(crate) enum ManualPlan {
-    /// This.
+    /// Run this plan.
     Run(Box<Plan>),
-    /// Wait for a running compaction that is in the way.
+    /// Wait for a running compaction that prevents the next step.
     Wait,
-    /// Nothing more in this level.
+    /// Nothing is left to do in this level.
     LevelDone,
 }

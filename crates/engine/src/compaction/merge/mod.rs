@@ -1,4 +1,4 @@
-//! Merges: entries of the inputs in, tables out.
+//! Merges: sorted entries from several inputs become new tables.
 
 pub(crate) mod output;
 pub(crate) mod sinks;

@@ -4,7 +4,7 @@
 //!   entries      a a b b b c ... k k | l l m ...      a cut is made between two user keys (V1)
 //!   tombstones      [--------------- | ----)          and cuts range tombstones as well
 //!   grandparents [     ][     ][     | ][     ]       a table overlaps a bounded stretch of them
-//!   staying                             [ ]           what stays in the run: a table ends before it
+//!   staying                             [ ]           a table of the run that is no input
 //! ```
 
 use crate::EngineError;
@@ -21,7 +21,7 @@ use bytes::Bytes;
 use imbrex_files::{CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted};
 use std::sync::Arc;
 
-/// Where the outputs of a merge go, and what they look like.
+/// Where one output of a merge is written, and what its tables look like.
 #[derive(Debug)]
 pub(crate) struct OutputSpec {
     pub(crate) keyspace: KeyspaceId,
@@ -29,28 +29,29 @@ pub(crate) struct OutputSpec {
     pub(crate) run: RunId,
     pub(crate) group: GroupId,
     pub(crate) options: KeyspaceOptions,
-    /// Nothing below has keys of the merge, where routes do not say so by key.
+    /// No older data below has keys of the merge. If the plan has routes, they decide this key by
+    /// key instead.
     pub(crate) is_bottom: bool,
     pub(crate) grandparents: Vec<Arc<TableSlot>>,
-    /// The tables of the run that stay among the outputs, in key order.
+    /// Tables of the target run that are no inputs but share its key range, in key order.
     pub(crate) staying: Vec<Arc<TableSlot>>,
-    /// The range tombstones that go along.
+    /// The range tombstones that this output keeps.
     pub(crate) tombstones: FragmentedTombstones,
-    /// Whether all tables are persisted in one go.
+    /// Whether all tables are persisted in one call.
     pub(crate) is_together: bool,
     pub(crate) source: Source,
-    /// The log that the only table ends, if its values stay there.
+    /// The log that becomes this output's only table, if its values stay where the log has them.
     pub(crate) band: Option<Arc<Band>>,
 }
 
-/// Where entries come from, which decides how much of the drive must stay free beside them.
+/// Where the entries come from. This decides how much space of the drive must remain free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A memtable: room was kept for it.
+    /// A memtable. Space for its flush was reserved earlier.
     Memory,
-    /// Logs, as a store is opened.
+    /// Logs that are replayed while a store opens.
     Logs,
-    /// Other tables, which can wait; `is_gaining` if zones come back by it.
+    /// Other tables. Such a merge can wait for space; `is_gaining` means that it frees zones.
     Tables { is_gaining: bool },
 }
 
@@ -63,12 +64,13 @@ impl Source {
     }
 }
 
-/// Where a merge puts its tables.
+/// Where a merge writes its tables.
 pub(crate) trait TableHome {
-    /// A number that no table, log or group had before.
+    /// Returns a number that no table, log or group has used before.
     fn new_table_id(&self) -> TableId;
 
-    /// Whether there is still room for `tables` of a compaction; `is_gaining` if zones come back by it.
+    /// Checks that the drive still has room for `tables` of a compaction. `is_gaining` means that
+    /// the compaction frees zones.
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].
@@ -77,32 +79,33 @@ pub(crate) trait TableHome {
     /// Writes `tables` to the drive.
     ///
     /// # Errors
-    /// As [`imbrex_files::Files::persist`].
+    /// Like [`imbrex_files::Files::persist`].
     fn persist(&self, tables: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError>;
 }
 
-/// Writes tables one after the other; only one is in memory at a time, unless they are to be
-/// persisted together.
+/// Writes tables one after another. Memory holds one table at a time, or all of them if they are
+/// persisted in one call.
 #[derive(Debug)]
 pub(crate) struct OutputWriter {
     spec: OutputSpec,
     builder: Option<TableBuilder>,
     table: TableId,
-    /// Where the table that is being written begins: range tombstones before it are in others.
+    /// The first key that the current table may cover. Earlier parts of range tombstones are in
+    /// earlier tables.
     lower: Option<Bytes>,
     last_key: Vec<u8>,
     grandparent_at: usize,
     grandparents_len_bytes: u64,
     staying_at: usize,
     added: Vec<TableAdd>,
-    /// Finished tables that are persisted with the others.
+    /// Finished tables that wait to be persisted together.
     held: Vec<FileBuffer>,
     files: Vec<Box<dyn Persisted>>,
     bands: Vec<(LogId, TableId)>,
     log_len_bytes: u64,
 }
 
-/// Whether an entry's value stays in the log.
+/// Whether the table should refer to an entry's value in the log instead of storing a copy.
 fn is_worth_a_place(trailer: Trailer, value: &[u8]) -> bool {
     trailer.kind() == Some(Kind::Put) && INLINE_LEN_BYTES_MAX < value.len()
 }
@@ -126,20 +129,20 @@ impl OutputWriter {
         }
     }
 
-    /// Whether a table is being written.
+    /// Whether a table has been started and not finished.
     #[inline]
     pub(crate) fn has_table(&self) -> bool {
         self.builder.is_some()
     }
 
-    /// Whether a table that stays begins at or before `user_key`, which was not met yet.
+    /// Whether a staying table that was not passed yet begins at or before `user_key`.
     #[inline]
     pub(crate) fn is_enclosed_before(&self, user_key: &[u8]) -> bool {
         let next = self.spec.staying.get(self.staying_at);
         next.is_some_and(|table| table.meta.smallest <= *user_key)
     }
 
-    /// Told before the first entry of each user key: ends the table if it is long enough.
+    /// Called before the first entry of each user key. Ends the current table if it is long enough.
     #[inline]
     pub(crate) fn begin_key(
         &mut self,
@@ -159,7 +162,7 @@ impl OutputWriter {
         Ok(())
     }
 
-    /// Ends the table before the next one that stays.
+    /// Ends the current table before the next staying one.
     fn pass_staying(&mut self, home: &dyn TableHome) -> Result<(), EngineError> {
         let start = self.spec.staying[self.staying_at].meta.smallest.clone();
         self.staying_at += 1;
@@ -181,7 +184,7 @@ impl OutputWriter {
         self.grandparents_len_bytes > limit
     }
 
-    /// Adds an entry, in internal-key order.
+    /// Adds an entry. Entries arrive in internal-key order.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -231,7 +234,8 @@ impl OutputWriter {
         self.builder = Some(TableBuilder::new(file, table_options));
     }
 
-    /// Ends the table before `upper`, or at the end of everything, and writes it to the drive.
+    /// Ends the current table before `upper`, or after the last entry without it, and persists it
+    /// unless the tables wait for one another.
     fn finish_table(
         &mut self,
         home: &dyn TableHome,
@@ -276,7 +280,7 @@ impl OutputWriter {
             range_tombstone_count: properties.range_tombstone_count,
             raw_len_bytes: properties.raw_key_len_bytes + properties.raw_value_len_bytes,
             group: self.spec.group,
-            // Known at the end: `Sinks::finish`.
+            // `Sinks::finish` fills this in, because only the end of the merge knows it.
             group_table_count: 0,
         };
         match &self.spec.band {
@@ -321,25 +325,25 @@ impl OutputWriter {
     }
 }
 
-/// Tables that are on the drive but in no version yet; dropped, their space is free again.
+/// Tables that are on the drive but in no version yet. Dropping them frees their space.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     pub(crate) added: Vec<TableAdd>,
     pub(crate) files: Vec<Box<dyn Persisted>>,
-    /// Logs that are tables already.
+    /// Logs that were completed into tables.
     pub(crate) bands: Vec<(LogId, TableId)>,
-    /// How long those were before.
+    /// The length of those logs before they were completed.
     pub(crate) log_len_bytes: u64,
 }
 
 impl Outputs {
-    /// How much was written.
+    /// The number of bytes written.
     pub(crate) fn len_bytes(&self) -> u64 {
         let len_bytes: u64 = self.added.iter().map(|add| add.meta.len_bytes).sum();
         len_bytes - self.log_len_bytes
     }
 
-    /// What was written where, for the log of compactions.
+    /// The tables with their extents, for the compaction log.
     pub(crate) fn lines(&self) -> Vec<OutputTable> {
         let lines = self.added.iter().map(|add| {
             let name = add.meta.id.file_name();

@@ -1,14 +1,14 @@
-//! The outputs of a merge together: who takes an entry, and where runs go that are too short.
+//! The outputs of a merge as one: which output takes an entry, and where short runs go.
 //!
 //! ```text
-//!   L2   ...]   <------ k l m ------   [...      the run k l m would be a tiny table between two
-//!   L3   [ stays ]      k l m     [ stays ]      that stay: it waits in memory, and goes above
+//!   L2   ...]   <------ k l m ------   [...      k l m would be a tiny table of L3 between two
+//!   L3   [ stays ]      k l m     [ stays ]      that stay: it waits in memory, then goes to L2
 //! ```
 //!
 //! Invariants
-//!   N1  An output gets its entries in key order. What waits for one output and may go to another
-//!       goes there before that one gets a later key.
-//!   N2  Less than half a table waits for each output.
+//!   N1  An output receives its entries in key order. Entries that wait for one output, but may
+//!       still be sent to another, are sent there before that other output takes a later key.
+//!   N2  Fewer bytes than half a table wait for each output.
 
 use crate::EngineError;
 use crate::compaction::merge::output::TableHome;
@@ -28,21 +28,22 @@ struct Sink {
     writer: OutputWriter,
     waiting: Vec<Entry>,
     waiting_len_bytes: u64,
-    /// Where those go that wait, if they remain too few: the sink before this one.
+    /// Where the waiting entries go if they remain too few: the sink one level up.
     short_to: usize,
-    /// From so many bytes on a run is worth a table.
+    /// From this length on, a run deserves a table.
     enough_len_bytes: u64,
 }
 
-/// The outputs of a merge.
+/// All outputs of a merge.
 #[derive(Debug)]
 pub(crate) struct Sinks {
     sinks: Vec<Sink>,
-    /// How many sinks something waits for.
+    /// How many sinks have waiting entries.
     waiting_count: usize,
-    /// Where there are range tombstones nothing waits: they would part from what they hide.
+    /// False if there are range tombstones: an entry that waits could end up in another level than
+    /// the tombstones of its range.
     may_wait: bool,
-    /// The sink that was told about the current user key.
+    /// The sink whose `begin_key` was called for the current user key.
     begun: Option<usize>,
 }
 
@@ -58,7 +59,7 @@ impl Sinks {
         Sinks { sinks: sinks.collect(), waiting_count: 0, may_wait, begun: None }
     }
 
-    /// Told before the first entry of each user key.
+    /// Called before the first entry of each user key.
     #[inline]
     pub(crate) fn begin_key(
         &mut self,
@@ -78,7 +79,7 @@ impl Sinks {
         Ok(())
     }
 
-    /// Adds an entry, in internal-key order.
+    /// Adds an entry. Entries arrive in internal-key order.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -114,7 +115,8 @@ impl Sinks {
         self.add_now(home, route.output, is_first, (user_key, trailer), value)
     }
 
-    /// Before sink `at` gets another key: what waits and may go there instead goes now (N1).
+    /// Called before sink `at` takes another key: entries that wait one level below and may be sent
+    /// to `at` instead are sent now (N1).
     fn let_pass(&mut self, home: &dyn TableHome, at: usize) -> Result<(), EngineError> {
         let other = at + 1;
         let is_due = |sink: &Sink| !sink.waiting.is_empty() && sink.short_to == at;
@@ -144,7 +146,7 @@ impl Sinks {
         Ok(())
     }
 
-    /// What waits for sink `at` goes there.
+    /// The entries that wait for sink `at` go there.
     fn stop_waiting(&mut self, home: &dyn TableHome, at: usize) {
         let sink = &mut self.sinks[at];
         self.waiting_count -= 1;
@@ -154,7 +156,7 @@ impl Sinks {
         }
     }
 
-    /// What waits for sink `at` stays above.
+    /// The entries that wait for sink `at` go to the sink above it.
     fn send_elsewhere(&mut self, home: &dyn TableHome, at: usize) -> Result<(), EngineError> {
         let sink = &mut self.sinks[at];
         self.waiting_count -= 1;
@@ -168,7 +170,7 @@ impl Sinks {
         Ok(())
     }
 
-    /// Ends the last tables.
+    /// Ends the last table of each output.
     pub(crate) fn finish(mut self, home: &dyn TableHome) -> Result<Outputs, EngineError> {
         for at in (0..self.sinks.len()).rev() {
             if !self.sinks[at].waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! A merge in progress: entries in, tables out, a stretch at a time.
+//! A merge in progress: reads sorted entries, writes tables, and does so in bounded steps.
 //!
 //! ```text
 //!   user key k:   #90 Put   #80 Put   #75 Del   #60 Put   #20 Put
@@ -7,14 +7,17 @@
 //! ```
 //!
 //! Invariants
-//!   J1  What a reader at any held snapshot or at the newest state sees does not change.
-//!   J2  A delete disappears only where nothing below can be hidden by it: at the bottom, and older
-//!       than every snapshot. Where outputs go to several levels, each stretch of keys has its own
-//!       bottom; what older inputs have of the key is dropped by J3.
-//!   J3  An entry is dropped if a newer one of its key and stripe came in, whichever output that one
-//!       went to or whether it disappeared: it went no deeper (O1).
-//!   J4  Of the range tombstones over a key the newest of each stripe is kept and no other: n nested ones
-//!       would have n^2/2 numbers, as a queue writes them that cuts its own head off again and again.
+//!   J1  A reader at a held snapshot, or at the newest state, sees the same before and after the
+//!       merge.
+//!   J2  A delete disappears only if it is older than every snapshot and nothing below remains for
+//!       it to hide. With several output levels, each stretch of keys has its own bottom. Older
+//!       inputs cannot reappear: J3 drops their entries of the key.
+//!   J3  An entry is dropped if the merge has seen a newer one of its key and stripe. It does not
+//!       matter which output took the newer one, or whether that one disappeared: it went no deeper
+//!       (O1).
+//!   J4  Of the range tombstones that cover a key, the merge keeps the newest of each stripe and
+//!       drops the others. Otherwise n nested tombstones would keep n^2/2 sequence numbers; a queue
+//!       that repeatedly deletes its own head writes such tombstones.
 
 use crate::EngineError;
 use crate::compaction::merge::output::TableHome;
@@ -27,9 +30,9 @@ use crate::memtable::MemtableIter;
 use crate::merge::MergingIter;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
 
-/// A cursor that knows which of the inputs its current entry is from.
+/// A cursor that knows which input its current entry comes from.
 pub(crate) trait SourcedIter: InternalIter {
-    /// The input's index. Only while `valid`.
+    /// The index of that input. Valid only while the cursor is `valid`.
     fn source(&self) -> usize;
 }
 
@@ -46,27 +49,27 @@ impl<I: InternalIter> SourcedIter for MergingIter<I> {
     }
 }
 
-/// What to merge, besides the entries.
+/// What a merge needs besides its entries.
 #[derive(Debug)]
 pub(crate) struct MergeSpec {
-    /// The sequence numbers that somebody reads at, ascending.
+    /// The sequence numbers of the held snapshots, ascending.
     pub(crate) snapshots: Vec<Seq>,
-    /// The range tombstones of the inputs, with the level of each.
+    /// The range tombstones of the inputs, each with its level.
     pub(crate) tombstones: Vec<(u8, RangeTombstone)>,
-    /// `tombstones` of each is filled in here.
+    /// The outputs. The merge fills in the `tombstones` of each.
     pub(crate) outputs: Vec<OutputSpec>,
-    /// Without, all goes to the first output.
+    /// Without a router, all entries go to the first output.
     pub(crate) router: Option<Router>,
 }
 
-/// What may be dropped.
+/// The rules by which entries may be dropped.
 #[derive(Debug)]
 struct Rules {
     snapshots: Vec<Seq>,
 }
 
 impl Rules {
-    /// Readers cannot tell apart two entries of a key in one stripe, except that the newer wins.
+    /// The stripe of `seq`. Within a stripe, readers can see only the newest entry of a key.
     #[inline]
     fn stripe(&self, seq: Seq) -> usize {
         match self.snapshots.last() {
@@ -81,7 +84,7 @@ impl Rules {
         self.snapshots.get(stripe).copied().unwrap_or(Seq::MAX)
     }
 
-    /// Gives each output those of `tombstones` that it must still say, cut where routes change.
+    /// Gives each output the `tombstones` that it must keep, cut where routes change.
     fn share_tombstones(
         &self,
         tombstones: &[(u8, RangeTombstone)],
@@ -124,15 +127,15 @@ impl Rules {
 pub(crate) struct MergeTask<I> {
     iter: I,
     rules: Rules,
-    /// The range tombstones of the inputs, as far as stripes can tell them apart (J4): what they cover
-    /// is dropped.
+    /// The range tombstones of the inputs, reduced to the newest of each stripe (J4). The merge
+    /// drops the entries that they cover.
     cover: FragmentedTombstones,
     router: Option<Router>,
-    /// The route of all entries where there is no router.
+    /// The route of all entries if there is no router.
     route: Route,
     sinks: Sinks,
     user_key: Vec<u8>,
-    /// The stripe of the newest entry of `user_key` that was met last.
+    /// The stripe of the last entry seen of `user_key`; `None` before the first.
     stripe: Option<usize>,
     is_started: bool,
     entry_count: u64,
@@ -149,7 +152,7 @@ impl<I> std::fmt::Debug for MergeTask<I> {
 }
 
 impl<I: SourcedIter> MergeTask<I> {
-    /// A merge of `iter`, whose sources are the inputs in their order.
+    /// Starts a merge of `iter`, whose sources are the inputs in their order.
     pub(crate) fn new(iter: I, spec: MergeSpec) -> MergeTask<I> {
         let MergeSpec { snapshots, tombstones, mut outputs, router } = spec;
         let rules = Rules { snapshots };
@@ -171,7 +174,7 @@ impl<I: SourcedIter> MergeTask<I> {
         }
     }
 
-    /// Merges about `len_bytes` of entries; true when there are no more.
+    /// Merges about `len_bytes` of entries. Returns true if none are left.
     pub(crate) fn step(
         &mut self,
         home: &dyn TableHome,
@@ -192,12 +195,13 @@ impl<I: SourcedIter> MergeTask<I> {
         Ok(true)
     }
 
-    /// What is merged.
+    /// The cursor over the inputs.
     pub(crate) fn iter(&self) -> &I {
         &self.iter
     }
 
-    /// Keeps or drops the current entry; returns its length, and what reading it cost besides.
+    /// Keeps or drops the current entry. Returns its length plus the bytes that loading its value
+    /// cost.
     #[inline]
     fn merge_one(&mut self, home: &dyn TableHome) -> Result<u64, EngineError> {
         let key = self.iter.key();
@@ -222,15 +226,17 @@ impl<I: SourcedIter> MergeTask<I> {
             return Ok(len_bytes);
         }
         let is_oldest = route.is_bottom && stripe == 0;
-        // Bottoms that differ from key to key do not drop whole tombstones: an entry keeps its age
-        // so that one that is older than it does not hide it.
+        // With routes, the bottom differs from segment to segment, so a range tombstone older than
+        // this entry may survive over its key. The entry keeps its sequence number, or that
+        // tombstone would hide it.
         let may_lose_age = self.router.is_none() || self.cover.is_empty();
         let trailer = match (is_oldest, key.trailer.kind()) {
             (true, Some(Kind::Delete)) => {
                 self.dropped_count += 1;
                 return Ok(len_bytes);
             }
-            // Nobody reads before it and nothing is below it: its age no longer matters.
+            // No snapshot is older and nothing is below, so the sequence number no longer
+            // matters.
             (true, Some(Kind::Put)) if may_lose_age => Trailer::new(Seq(0), Kind::Put),
             _ => key.trailer,
         };
@@ -246,12 +252,12 @@ impl<I: SourcedIter> MergeTask<I> {
             && self.cover.max_seq_covering(user_key, self.rules.stripe_end(stripe)) > Some(seq)
     }
 
-    /// How many entries came in, and how many of them were dropped.
+    /// The number of entries read, and how many of them were dropped.
     pub(crate) fn entry_counts(&self) -> (u64, u64) {
         (self.entry_count, self.dropped_count)
     }
 
-    /// Ends the last table.
+    /// Ends the last table of each output.
     pub(crate) fn finish(self, home: &dyn TableHome) -> Result<Outputs, EngineError> {
         self.sinks.finish(home)
     }

@@ -1,14 +1,15 @@
-//! Tables of a level of overlapping runs, chosen together with what must go along.
+//! Tables of a level of overlapping runs, chosen together with every table that must accompany
+//! them.
 
 use crate::compaction::situation::Situation;
 use crate::version::{Level, TableId, TableMeta, TableSlot};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A table and the place of its run: the newest is 0.
+/// A table and the index of its run; the newest run is 0.
 pub(super) type Placed = (usize, Arc<TableSlot>);
 
-/// Tables chosen from one level, closed under what must go along.
+/// Tables chosen from one level, together with every table that must accompany them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TableClosure {
     pub(super) tables: Vec<Placed>,
@@ -16,8 +17,8 @@ pub(super) struct TableClosure {
 }
 
 impl TableClosure {
-    /// Adds `table`, all tables of `level` that overlap it in the runs that `beyond` gives for a run,
-    /// and so on.
+    /// Adds `table`, then the tables of `level` that overlap it in the runs `beyond(run)`, and so
+    /// on transitively.
     fn close(
         &mut self,
         level: &Level,
@@ -38,12 +39,12 @@ impl TableClosure {
         }
     }
 
-    /// With all newer tables that overlap it, and so on (B1 of SMRDB's compaction).
+    /// Adds `table` with all newer tables that overlap it, transitively (B1 of `smrdb`).
     pub(super) fn close_over_newer(&mut self, level: &Level, table: Placed) {
         self.close(level, table, |run| 0..run);
     }
 
-    /// With all older tables that overlap it, and so on (P3).
+    /// Adds `table` with all older tables that overlap it, transitively (P3).
     pub(super) fn close_over_older(&mut self, level: &Level, table: Placed) {
         self.close(level, table, |run| run + 1..level.runs.len());
     }
@@ -52,7 +53,8 @@ impl TableClosure {
         !self.tables.iter().any(|(_, table)| situation.busy.has_table(table))
     }
 
-    /// Whether any of them lies on flash: they are written to the disk to go down.
+    /// Whether any of the tables is stored on flash. Such a table must be written to the main drive
+    /// to go down.
     pub(super) fn is_on_flash(&self, situation: &Situation<'_>) -> bool {
         self.tables.iter().any(|(_, table)| situation.facts.is_on_flash(table))
     }

@@ -1,27 +1,29 @@
-//! Gear compaction: levels as in `leveled`, but compactions stay within windows, so that whole
-//! zones empty themselves.
+//! Gear compaction: leveled, but merges stay within *windows*, so that whole zones empty
+//! themselves.
 //!
 //! ```text
 //!   L1  [ window: all of it ]
 //!   L2  [ window: all of it             ]
 //!   L3  |zone|zone|  zone | zone | zone | ...     window: the oldest quarter of its zones
-//!        ^^^^^^^^^ taken table by table, until none is left; then the next quarter
+//!        ^^^^^^^^^ merged table by table until none is left; then the next quarter
 //! ```
 //!
-//! A gear is a level, its window the sector that meshes with the level above. A level that is too
-//! long is turned: some of its tables are merged with what they overlap in the window of the level
-//! below, and that goes on into the window of the next, as far as something overlaps (`gear_turn`). What
-//! would have to go into tables outside the windows stays above them. So tables die in windows only,
-//! and a zone that was once in a window is soon wholly dead: nothing has to be cleaned.
+//! A level is a gear, and its window is the sector that meshes with the level above. When a level
+//! is too long, it turns: some of its tables are merged with the tables they overlap in the window
+//! of the level below. The merge continues into the window of the next level, as far as tables
+//! overlap (`gear_turn`). Entries that would need tables outside the windows stay above them. So
+//! tables die only in windows, and a zone that was once in a window is soon entirely dead: it needs
+//! no cleaning.
 //!
 //! Invariants
-//!   X1  A window changes only by losing tables, until it has none; then it is chosen anew from the
-//!       oldest reclaim units. It grows by the next oldest unit only where nothing above overlaps
-//!       it: compaction would stand still.
-//!   X2  One turn runs at a time, and no other compaction of the keyspace beside it.
+//!   X1  A window only loses tables until it is empty; then the oldest reclaim units form the next
+//!       one. Exception: it grows by the next oldest unit if no table above overlaps it, because
+//!       compaction would otherwise stop.
+//!   X2  One turn runs at a time, and no other compaction of the keyspace runs meanwhile.
 //!
-//! A window is kept in memory as a set of tables, not of zones: zones are reused. After reopening it
-//! is chosen anew; the rest of the old one is the oldest there is, so it is about the same.
+//! A window is a set of tables rather than zones, because zones are reused. It exists only in
+//! memory. After reopening, it is chosen again; the tables left from the old one are the oldest, so
+//! the new one is almost the same.
 //!
 //! Source: GearDB (FAST 2019). Deviations: docs/decisions/0010-gear-compaction.md.
 
@@ -35,35 +37,35 @@ use imbrex_files::UnitId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A window is one part in so many of a level's units.
+/// A window is 1 / `WINDOW_SHARE` of a level's units.
 const WINDOW_SHARE: usize = 4;
 
-/// The windows of the levels up to this one are the whole level.
+/// Up to this level, a window is the whole level.
 const WHOLE_LEVEL_MAX: u8 = 2;
 
-/// About how many tables' worth the victims of a turn and what they overlap in the first window come
-/// to at most.
+/// An approximate limit, in tables' worth of bytes, on the victims of a turn plus the tables they
+/// overlap in the first window.
 const VICTIMS_TABLE_COUNT_MAX: u64 = 50;
 
-/// Where the placement has no units, tables count as one if their numbers are about so near: what
-/// was written together, about as many tables as a zone has in the paper. Single tables would make
-/// windows with holes everywhere, and turns that hardly move anything.
+/// If the placement has no units, tables whose numbers are this close form one unit: they were
+/// written together, and a zone of the paper holds about as many. With single tables as units,
+/// windows would have holes everywhere, and turns would move hardly anything.
 const AGE_UNIT_LEN: u64 = 64;
 
-/// What empties as a whole, of the placement or in its stead.
+/// A reclaim unit of the placement, or tables of similar age in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Unit {
     Of(UnitId),
     Age(u64),
 }
 
-/// The policy.
+/// The gear policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gear;
 
 impl Policy for Gear {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        // X2.
+        // (X2) One turn at a time.
         if !situation.busy.is_idle() {
             return None;
         }
@@ -76,7 +78,8 @@ impl Policy for Gear {
             .or_else(|| leveled::plan_deletes(situation))
     }
 
-    /// As leveled, whatever the windows: it ends in one run.
+    /// Ignores the windows and plans like `leveled`, because a manual compaction must end in one
+    /// run.
     fn plan_manual(
         &self,
         situation: &Situation<'_>,
@@ -95,7 +98,7 @@ impl Policy for Gear {
     }
 }
 
-/// Tables of a level that is too long, into the window below and on.
+/// Moves tables of a level that is too long into the window below and onward.
 fn plan_turn(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     let tables = &situation.version.levels[usize::from(level)].runs.first()?.tables;
     let below = &situation.version.levels[usize::from(level) + 1];
@@ -117,13 +120,14 @@ fn plan_turn(situation: &Situation<'_>, level: u8) -> Option<Plan> {
                 return Some(plan);
             }
         }
-        // Nothing above overlaps the window, or nothing fits: X1.
+        // No table above overlaps the window, or no turn fits: the window grows (X1).
         let wider = widened(situation, below, window)?;
         windows[usize::from(level) + 1] = wider;
     }
 }
 
-/// A table over which the next level has nothing, with its neighbours of that kind.
+/// Moves down table `at`, which overlaps nothing in the next level, with those of its neighbours
+/// that overlap nothing either.
 fn move_down(situation: &Situation<'_>, level: u8, at: usize) -> Option<Plan> {
     let tables = &situation.version.levels[usize::from(level)].runs.first()?.tables[at..];
     let excess = excess_len_bytes(situation, level);
@@ -132,8 +136,8 @@ fn move_down(situation: &Situation<'_>, level: u8, at: usize) -> Option<Plan> {
         .filter(|plan| situation.fits(plan))
 }
 
-/// A turn that begins with table `at` of `level`; `None` if it overlaps nothing of the window, or
-/// if the drive has no room.
+/// Plans a turn that begins with table `at` of `level`. Returns `None` if the table overlaps
+/// nothing in the window, or if the drive has no room.
 fn turn_from(
     situation: &Situation<'_>,
     level: u8,
@@ -177,8 +181,8 @@ fn turn_from(
     Some(turn.plan(situation, reason))
 }
 
-/// What a turn takes that begins with `victims`: what they overlap in the window below, what that
-/// overlaps in the next, and so on; or one level only.
+/// The tables of a turn that begins with `victims`: those they overlap in the window below, those
+/// that these overlap in the next, and so on. A shallow turn stops after one level.
 fn take(
     situation: &Situation<'_>,
     level: u8,
@@ -204,13 +208,13 @@ fn take(
     GearTurn { level, taken }
 }
 
-/// By how much a level is too long.
+/// The number of bytes by which a level is too long.
 fn excess_len_bytes(situation: &Situation<'_>, level: u8) -> u64 {
     let len_bytes = situation.version.levels[usize::from(level)].len_bytes();
     len_bytes.saturating_sub(leveled::target_len_bytes(situation.options, level))
 }
 
-/// The tables of `level` in `window` that overlap any of `tables`, in key order.
+/// The tables of `level` that are in `window` and overlap any of `tables`, in key order.
 fn overlapped(
     level: &Level,
     tables: &[Arc<TableSlot>],
@@ -228,7 +232,7 @@ fn overlapped(
     found
 }
 
-/// The windows as they are; where one is empty, the next (X1).
+/// The current windows. Where one is empty, the next one is chosen (X1).
 fn current_windows(situation: &Situation<'_>) -> Windows {
     let mut windows = Windows::default();
     for (number, window) in windows.iter_mut().enumerate() {
@@ -249,7 +253,8 @@ fn current_windows(situation: &Situation<'_>) -> Windows {
     windows
 }
 
-/// `window` and the oldest unit that is not wholly in it; `None` if there is none.
+/// `window` plus the oldest unit that it does not contain entirely; `None` if there is no such
+/// unit.
 fn widened(
     situation: &Situation<'_>,
     level: &Level,
@@ -260,7 +265,7 @@ fn widened(
     Some(window.union(&next).copied().collect())
 }
 
-/// The tables of a level by the units they lie in, the unit with the oldest table first.
+/// The tables of a level grouped by unit. The unit with the oldest table comes first.
 fn units_by_age(situation: &Situation<'_>, level: &Level) -> Vec<BTreeSet<TableId>> {
     let mut units: BTreeMap<Unit, BTreeSet<TableId>> = BTreeMap::new();
     for table in level.tables() {

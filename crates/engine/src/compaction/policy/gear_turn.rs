@@ -1,4 +1,4 @@
-//! A turn: tables of one level and what they overlap in the windows below, as one merge.
+//! A turn: tables of one level and the tables they overlap in the windows below, as one merge.
 //!
 //! ```text
 //!   L2      [ victim .................... ]      taken
@@ -10,13 +10,14 @@
 //!          same decides
 //! ```
 //!
-//! An entry of level m goes down from level j = m on: where a table that is taken has its key in
-//! level j + 1, it goes on there; where none has it, it ends there; where a table that stays has it,
-//! it ends in level j. So everything older in the levels it passed is in the merge (P4), what is
-//! deeper is older (V2), and what comes out overlaps nothing that stays (P1).
+//! An entry of level m starts at level j = m and looks at level j + 1. If a taken table there has
+//! its key in range, the entry goes down to j + 1 and looks again. If no table there has the key,
+//! the entry goes down to j + 1 and stops. If a staying table has it, the entry stops in level j.
+//! So everything older in the levels it passed is part of the merge (P4), deeper data is older
+//! (V2), and the outputs overlap no staying table (P1).
 //!
-//! Source: gear compaction (GearDB), which merges level by level and holds back what it has not
-//! written; here one sweep in key order does the same with a table a level in memory.
+//! Source: gear compaction (GearDB) merges level by level and holds back the entries not yet
+//! written. This merge does the same in one sweep in key order, with one table per level in memory.
 
 use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
 use crate::compaction::routes::{Route, Routes, Segment};
@@ -25,15 +26,16 @@ use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableMeta, TableSlot};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The tables that a turn takes: of the level it begins in, and downward.
+/// The tables that a turn takes, from its first level downward.
 #[derive(Clone, Debug)]
 pub(crate) struct GearTurn {
     pub(crate) level: u8,
-    /// In key order; the first are those of `level`. Nothing goes below the last one's level.
+    /// One list per level, each in key order; the first list is that of `level`. No entry goes
+    /// below the level of the last list.
     pub(crate) taken: Vec<Vec<Arc<TableSlot>>>,
 }
 
-/// What a level has in a stretch of keys.
+/// The kind of table that a level has in a stretch of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Gap,
@@ -42,12 +44,12 @@ enum State {
 }
 
 impl GearTurn {
-    /// What it takes, of all levels.
+    /// The taken tables of all levels.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
         self.taken.iter().flatten()
     }
 
-    /// How much it reads.
+    /// The number of bytes that the turn reads.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.tables().map(|table| table.meta.len_bytes).sum()
     }
@@ -63,7 +65,7 @@ impl GearTurn {
         })
     }
 
-    /// The merge that carries it out.
+    /// The merge that performs the turn.
     pub(crate) fn plan(&self, situation: &Situation<'_>, reason: Reason) -> Plan {
         let all = self.tables().map(|table| &table.meta);
         let range = KeyRange::of(all).expect("a turn begins with a table");
@@ -98,7 +100,7 @@ impl GearTurn {
     }
 
     fn routes(&self, situation: &Situation<'_>, range: &KeyRange) -> Routes {
-        // What each level below the first has, and where that changes.
+        // The keys at which the state of some level below the first changes.
         let tables: Vec<Vec<_>> = situation.version.levels[usize::from(self.level) + 1..]
             .iter()
             .map(|level| level.overlapping(range))
@@ -126,7 +128,8 @@ impl GearTurn {
         routes
     }
 
-    /// What `level` has at `key`; `at` is the first of its `tables` that does not end before it.
+    /// The state of `level` at `key`. `at` is a cursor into `tables`; it moves past tables that end
+    /// before `key`.
     fn state(&self, level: u8, tables: &[Arc<TableSlot>], at: &mut usize, key: &[u8]) -> State {
         while tables.get(*at).is_some_and(|table| table.meta.ends_before(key)) {
             *at += 1;
@@ -143,7 +146,8 @@ impl GearTurn {
         }
     }
 
-    /// Where entries of level `self.level + from` go, given what the levels below the first have.
+    /// The route for entries of level `self.level + from`, given the states of the levels below the
+    /// first.
     fn route(&self, from: usize, states: &[State]) -> Route {
         let end = self.taken.len() - 1;
         let (mut output, mut short_to) = (from, None);
@@ -163,7 +167,7 @@ impl GearTurn {
     }
 }
 
-/// The first key after all of a table.
+/// The first key behind all keys of a table.
 fn after(meta: &TableMeta) -> Bytes {
     if meta.largest_excluded {
         return meta.largest.clone();
@@ -173,7 +177,7 @@ fn after(meta: &TableMeta) -> Bytes {
     key.into()
 }
 
-/// Whether a level number can be gone down from.
+/// Whether a level exists below this one.
 pub(crate) fn has_below(level: u8) -> bool {
     usize::from(level) + 1 < LEVEL_COUNT
 }

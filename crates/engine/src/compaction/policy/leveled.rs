@@ -1,19 +1,20 @@
-//! Leveled compaction: level 0 of overlapping runs, below it one run a level.
+//! Leveled compaction: level 0 of overlapping runs, and one run in each level below it.
 //!
 //! ```text
 //!   L0  |----------| |------|          a flush makes a run; at `l0_compact_run_count` all go down
 //!          |-----------|
 //!   L1  [   ][   ][   ]                base_level_len_bytes
-//!   L2  [   ][   ][   ][   ][   ] ...  times level_factor, and so on; the last is without limit
+//!   L2  [   ][   ][   ][   ][   ] ...  times level_factor, and so on; the last has no limit
 //! ```
 //!
-//! What overlaps nothing moves without being written, so a sequential load is moves alone; but what lies
-//! on flash is written to the disk, or flash would fill up with it for good. Several
-//! neighbours go down together while the whole stays below [`COMPACTION_TABLE_COUNT_MAX`] tables'
-//! worth: each compaction pays once for the two tables that overlap its ends.
+//! A table that overlaps nothing moves without a rewrite, so a sequential load is moves alone. The
+//! exception is a table on flash: it is rewritten to the main drive, or flash would fill up for
+//! good. Several neighbours go down together while the whole compaction stays below
+//! [`COMPACTION_TABLE_COUNT_MAX`] tables' worth of bytes. The reason: each compaction also rewrites
+//! the two tables that overlap its ends, and a longer one pays for them less often.
 //!
-//! With [`VictimGrowth::Single`] it does what LevelDB 1.19 does, one victim at a time from level 0 on:
-//! the baseline that the papers compare with.
+//! With [`VictimGrowth::Single`] the policy does what LevelDB 1.19 does: one victim at a time, from
+//! level 0 on. This is the baseline that the papers compare with.
 
 use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
 use crate::compaction::policy::closure::{Placed, TableClosure, placed};
@@ -24,17 +25,17 @@ use crate::version::{KeyRange, LEVEL_COUNT, Level, Run, RunId, TableSlot, Versio
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// About how many tables' worth a compaction below level 0 reads at most: bounds the space that is
-/// held twice while it runs.
+/// An approximate limit on what a compaction below level 0 reads, in tables' worth of bytes. It
+/// bounds the space that is held twice while the compaction runs.
 const COMPACTION_TABLE_COUNT_MAX: u64 = 50;
 
-/// As above, for a victim that takes its neighbours along: LevelDB's limit.
+/// The same limit for a victim that grows by its neighbours. The value is LevelDB's.
 const EXPANDED_TABLE_COUNT_MAX: u64 = 25;
 
-/// How many tables one move takes along at most: bounds the length of the edit.
+/// The largest number of tables in one move. It bounds the length of the edit.
 const MOVE_TABLE_COUNT_MAX: usize = 64;
 
-/// The policy.
+/// The leveled policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leveled;
 
@@ -82,7 +83,8 @@ impl Policy for Leveled {
             return rewrite_last(situation, level, wanted);
         }
         let plan = if level == 0 {
-            // Where nothing fits, trying tells the caller what is missing.
+            // If no plan fits, run this one anyway: its error reports to the caller how much space
+            // is missing.
             plan_level_0(situation, wanted.clone(), Reason::Manual).or_else(|| {
                 let victims = close_level_0(&situation.version.levels[0], wanted);
                 build(situation, 0, victims, Reason::Manual)
@@ -106,13 +108,13 @@ impl Policy for Leveled {
     }
 }
 
-/// Whether one victim goes down at a time.
+/// Whether one victim at a time goes down.
 fn is_single(situation: &Situation<'_>) -> bool {
     situation.options.victim_growth == VictimGrowth::Single
 }
 
-/// The last level stays where it is; only tables with deletes are written anew, without them, and tables on
-/// flash, to the disk.
+/// A manual compaction of the last level. The level stays where it is. Only tables with deletes are
+/// rewritten, to drop the deletes, and tables on flash, to move them to the main drive.
 fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>>) -> ManualPlan {
     let is_victim = |t: &Arc<TableSlot>| {
         t.meta.delete_count > 0
@@ -137,13 +139,13 @@ fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>
 /// The levels that are due, the most urgent first.
 pub(crate) fn urgent_levels(situation: &Situation<'_>) -> Vec<u8> {
     let mut urgent = scores(situation);
-    // Ratios as 1/1024ths: nothing that chooses is a float.
+    // Scores are in units of 1/1024, because no choice depends on a float.
     urgent.retain(|&(score, _)| score >= 1024);
     urgent.sort_by_key(|&(score, level)| (Reverse(score), level));
     urgent.into_iter().map(|(_, level)| level).collect()
 }
 
-/// How urgent each level is: 1024 is just so.
+/// The score of each level. A level is due from 1024 on.
 fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
     let levels = &situation.version.levels;
     let mut scores = vec![(runs_score(situation), 0)];
@@ -156,15 +158,16 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
         let full = target_len_bytes(situation.options, level as u8);
         let target = if situation.is_eager { (full / 2).max(1) } else { full };
         let score = u128::from(idle_len_bytes) * 1024 / u128::from(target);
-        // Just full is not too long.
+        // A level that is exactly full is not too long.
         let score = if idle_len_bytes > target { score } else { 0 };
         scores.push((u64::try_from(score).unwrap_or(u64::MAX), level as u8));
     }
     scores
 }
 
-/// Level 0 goes down when it has enough runs, or as many as stall writers if that is fewer: writes
-/// would else wait for what never comes.
+/// The score of level 0. It is due when it has `l0_compact_run_count` runs, or as many as slow
+/// writers down if that is fewer. Otherwise writers would wait for a compaction that never becomes
+/// due.
 fn runs_score(situation: &Situation<'_>) -> u64 {
     let options = situation.options;
     let full = u64::from(options.l0_compact_run_count.min(options.l0_slowdown_run_count));
@@ -173,14 +176,14 @@ fn runs_score(situation: &Situation<'_>) -> u64 {
     if run_count >= due_count { run_count * 1024 / due_count.max(1) } else { 0 }
 }
 
-/// How long a level may get.
+/// The length up to which a level is not too long.
 pub(crate) fn target_len_bytes(options: &KeyspaceOptions, level: u8) -> u64 {
     let growth = u64::from(options.level_factor).saturating_pow(u32::from(level.saturating_sub(1)));
     options.base_level_len_bytes.saturating_mul(growth)
 }
 
-/// Level 0 into level 1: what overlaps nothing moves; if nothing does, all is merged, or what a table
-/// that was set aside does not block.
+/// Level 0 into level 1. Tables that overlap nothing move; if there are none, everything is merged.
+/// If a table set aside prevents that, the tables that it does not block are merged.
 pub(super) fn plan_runs(situation: &Situation<'_>) -> Option<Plan> {
     let reason = Reason::Runs { run_count: situation.version.levels[0].runs.len() };
     let plan = if is_single(situation) {
@@ -205,7 +208,7 @@ fn plan_all_of_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan
     plan_level_0(situation, level_0.tables().cloned().collect(), reason)
 }
 
-/// The table of level 0 whose turn it is by key, with all it overlaps there.
+/// The table of level 0 that is next in key order, with the tables it overlaps there.
 fn plan_single_of_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
     let level_0 = &situation.version.levels[0];
     let mut tables: Vec<_> = level_0.tables().collect();
@@ -216,16 +219,17 @@ fn plan_single_of_level_0(situation: &Situation<'_>, reason: Reason) -> Option<P
     plan_level_0(situation, expanded(situation, 0, victims), reason)
 }
 
-/// A table of level 0 with what is older there and overlaps it (P3), and as many others in the same way
-/// as go along: none that was set aside lies in the stretch that they span. What lies over such a table
-/// stays; nothing else waits for it, or level 0 would grow for good (P5).
+/// A table of level 0 with the older ones there that overlap it (P3), plus as many others, chosen
+/// in the same way, as possible: the key range of all contains no table that was set aside. Tables
+/// over such a table stay. All others go down, because level 0 would otherwise grow without limit
+/// (P5).
 fn plan_beside_set_aside(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
     let [level_0, level_1, ..] = &situation.version.levels;
     let is_set_aside = |table: &Arc<TableSlot>| situation.busy.is_set_aside(table);
     if !level_0.tables().chain(level_1.tables()).any(is_set_aside) {
         return None;
     }
-    // The oldest drag least along.
+    // The oldest tables bring the fewest others along.
     let mut starts: Vec<_> = placed(level_0).collect();
     starts.sort_by_key(|(run, _)| Reverse(*run));
     let with = |chosen: &TableClosure, start: &Placed| {
@@ -246,8 +250,9 @@ fn plan_beside_set_aside(situation: &Situation<'_>, reason: Reason) -> Option<Pl
     })
 }
 
-/// `victims` of `level` and its other tables over the same stretch of the next level, if they do not
-/// stretch it further: what is merged there anyway serves more.
+/// `victims` of `level`, grown by its other tables in the same stretch of keys if that adds no
+/// table of the next level. The tables below are rewritten anyway, so each rewrite serves more
+/// victims.
 fn expanded(
     situation: &Situation<'_>,
     level: u8,
@@ -275,9 +280,9 @@ fn expanded(
     if is_better && adds_nothing_below && is_free { wider } else { victims }
 }
 
-/// `victims` of level 0 with all they overlap there; where the drive has no room for that, one
-/// table of the oldest run: nothing older is in its way (P3), and it needs the least. Where not even
-/// that fits, runs that follow one another become one, if zones come back by it.
+/// `victims` of level 0 with all tables they overlap there. If the drive has no room for that, one
+/// table of the oldest run: no older one prevents it (P3), and it needs the least space. If even
+/// that does not fit, adjacent runs are merged into one, provided that this frees zones.
 fn plan_level_0(
     situation: &Situation<'_>,
     victims: Vec<Arc<TableSlot>>,
@@ -294,7 +299,7 @@ fn plan_level_0(
     small.find(|plan| situation.fits(plan)).or_else(|| plan_within_level_0(situation, reason))
 }
 
-/// The oldest runs of level 0 that follow one another and whose merge into one brings back zones.
+/// Merges the oldest adjacent runs of level 0 into one whose merge frees zones.
 fn plan_within_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
     let runs = &situation.version.levels[0].runs;
     let merged = |from: usize, to: usize| {
@@ -306,7 +311,7 @@ fn plan_within_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan
         plan
     };
     let is_busy = |run: &Run| run.tables.iter().any(|table| situation.busy.has_table(table));
-    // Newest first, as the level has them.
+    // Runs are ordered from newest to oldest.
     (1..=runs.len()).rev().find_map(|to| {
         let free_count = runs[..to].iter().rev().take_while(|run| !is_busy(run)).count();
         let plans = (2..=free_count).map(|count| merged(to - count, to));
@@ -317,11 +322,13 @@ fn plan_within_level_0(situation: &Situation<'_>, reason: Reason) -> Option<Plan
     })
 }
 
-/// Whether nothing in level 0 and level 1 overlaps `table`, nor what is being written there.
+/// Whether nothing in levels 0 and 1 overlaps `table`, and no running compaction writes to its
+/// range.
 fn is_lonely(situation: &Situation<'_>, table: &Arc<TableSlot>) -> bool {
     let range = table.meta.range();
     let levels = &situation.version.levels;
-    // What lies in the order of its writes is written again, in order, before it goes down.
+    // A table that was a log stores its values in write order. It is rewritten in key order before
+    // it goes down.
     !table.meta.is_logged
         && !situation.busy.has_table(table)
         && !situation.busy.writes_to(1, &range)
@@ -333,7 +340,7 @@ fn is_lonely(situation: &Situation<'_>, table: &Arc<TableSlot>) -> bool {
         && is_light_on_grandparents(situation, 0, &range)
 }
 
-/// Neighbours of a level that is too long, into the next.
+/// Neighbouring tables of a level that is too long, into the next level.
 fn plan_len(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     let tables = &situation.version.levels[usize::from(level)].runs.first()?.tables;
     let len_bytes: u64 = tables.iter().map(|table| table.meta.len_bytes).sum();
@@ -354,7 +361,7 @@ fn plan_len(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     None
 }
 
-/// The tables of a level by the order in which they are tried as victims.
+/// The indexes of a level's tables, in the order in which to try them as victims.
 fn victim_order(situation: &Situation<'_>, level: u8, tables: &[Arc<TableSlot>]) -> Vec<usize> {
     let cursor = &situation.cursors[usize::from(level)];
     let start = tables.partition_point(|table| match situation.options.victim_growth {
@@ -384,8 +391,9 @@ fn overlap_len_bytes(level: &Level, range: &KeyRange) -> u64 {
     runs.flat_map(|run| run.overlapping(range)).map(|table| table.meta.len_bytes).sum()
 }
 
-/// How many of `tables`, which are neighbours, go down together: at least one, no busy one after
-/// the first, no more than wanted, and together with what they overlap not too much.
+/// How many of the neighbouring `tables` go down together. At least one; after the first, no busy
+/// one, no more bytes than wanted, and no more than the limit together with the tables they
+/// overlap.
 pub(super) fn fitting(
     situation: &Situation<'_>,
     level: u8,
@@ -419,7 +427,7 @@ pub(super) fn fitting(
     count
 }
 
-/// Tables that are mostly deletes, or hold a range tombstone, go down to what they hide.
+/// Tables that consist mostly of deletes, or have a range tombstone, go down to the data they hide.
 pub(super) fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
     let is_worth_it = |table: &TableSlot| situation.is_mostly_deletes(&table.meta);
     (0..LEVEL_COUNT as u8 - 1).find_map(|level| {
@@ -465,8 +473,8 @@ fn close_level_0(level_0: &Level, victims: Vec<Arc<TableSlot>>) -> Vec<Arc<Table
     }
 }
 
-/// The plan for `victims` of `level`, with what they overlap in the next; `None` if a running
-/// compaction is in the way.
+/// The plan for `victims` of `level` with the tables they overlap in the next level. Returns `None`
+/// if a running compaction prevents it.
 pub(super) fn build(
     situation: &Situation<'_>,
     level: u8,
@@ -497,8 +505,8 @@ fn are_disjoint(tables: &[Arc<TableSlot>]) -> bool {
     sorted.windows(2).all(|pair| pair[0].ends_before(&pair[1].smallest))
 }
 
-/// Whether a table over `range` in the level below `level` would overlap little of the next: a
-/// move must not prepare an expensive merge.
+/// Whether a table over `range`, moved from `level` into the next, would overlap little of the
+/// level after that. Otherwise the move would prepare an expensive merge.
 fn is_light_on_grandparents(situation: &Situation<'_>, level: u8, range: &KeyRange) -> bool {
     let Some(grandparents) = situation.version.levels.get(usize::from(level) + 2) else {
         return true;
@@ -549,7 +557,7 @@ fn make(
     }
 }
 
-/// `victims` by their runs, newest first.
+/// `victims` grouped by run, newest first.
 fn by_run(level: &Level, number: u8, victims: &[Arc<TableSlot>]) -> Vec<Input> {
     let is_victim = |table: &&Arc<TableSlot>| victims.iter().any(|v| v.meta.id == table.meta.id);
     let inputs = level.runs.iter().map(|run| {

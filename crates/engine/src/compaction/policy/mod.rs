@@ -1,4 +1,5 @@
-//! The compaction policies: each plans from a [`Situation`](crate::compaction::situation::Situation) and touches nothing.
+//! The compaction policies. Each plans from a
+//! [`Situation`](crate::compaction::situation::Situation) and has no side effects.
 
 mod closure;
 pub(crate) mod gear;
@@ -13,7 +14,7 @@ mod tests;
 use crate::compaction::situation::Policy;
 use crate::options::CompactionKind;
 
-/// The policy of a kind.
+/// Returns the policy for `kind`.
 pub(crate) fn policy(kind: CompactionKind) -> &'static dyn Policy {
     match kind {
         CompactionKind::Leveled => &leveled::Leveled,

@@ -1,5 +1,5 @@
-//! Sequentiality: how well a table is in order already, judged by where its bytes and those of others
-//! lie.
+//! Sequentiality: how much of a table is already in order, judged by where its bytes and those of
+//! other tables are in the key space.
 //!
 //! ```text
 //!   table    |  share 0  |  share 1  |  share 2  |  share 3  |      equal bytes in each
@@ -7,23 +7,23 @@
 //!   alone     no          no          yes         yes: next to nothing is inserted
 //! ```
 //!
-//! A share of another table is spread evenly over the shares of the table that it touches: the
-//! table's own keys are the measure of how far apart keys are. That errs to the safe side at the
-//! table's ends, where all of a share counts though part of it lies beside.
+//! A share of another table is spread evenly over the shares of this table that it touches: the
+//! table's own keys measure the distance between keys. The estimate errs on the safe side at the
+//! table's ends, where a share counts in full although part of it is outside the table.
 //!
-//! Source: SMRDB (3.2.3 of the thesis), which leaves open what "insert" means; see
+//! Source: SMRDB (3.2.3 of the thesis), which does not define "insert"; see
 //! `docs/decisions/0013-smrdb.md`.
 
 use crate::table::Histogram;
 
-/// A stretch counts as left alone by others if they have less than one part in so many of what the
-/// table has there: merging would copy much to insert next to nothing.
+/// Other tables do not insert into a share if they have less than 1 / `INSERT_RATIO` of its bytes
+/// there: a merge would copy much to insert next to nothing.
 const INSERT_RATIO: u64 = 8;
 
-/// A part of the whole, of 1024: nothing that chooses is a float.
+/// A fraction in units of 1/1024, because no choice depends on a float.
 pub(crate) type Per1024 = u64;
 
-/// Where the bytes of a table lie.
+/// Where in the key space the bytes of a table are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread<'a> {
     pub(crate) smallest: &'a [u8],
@@ -36,12 +36,12 @@ impl<'a> Spread<'a> {
         self.histogram.share_count()
     }
 
-    /// Where share `index` starts.
+    /// The key at which share `index` starts.
     fn start(&self, index: usize) -> &'a [u8] {
         self.histogram.start(index).unwrap_or(self.smallest)
     }
 
-    /// How many shares start before `limit`, or at it. The first one always counts.
+    /// How many shares start before `limit`, or at it if `or_at`. The first share always counts.
     fn started(&self, limit: &[u8], or_at: bool) -> usize {
         let (mut low, mut high) = (1, self.share_count());
         while low < high {
@@ -61,7 +61,7 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// The part of `table`'s bytes that lie in shares into which none of `others` would insert.
+/// The fraction of `table`'s bytes in shares that none of `others` would insert into.
 pub(crate) fn sequentiality(table: Spread<'_>, others: &[Spread<'_>]) -> Per1024 {
     let count = table.share_count();
     let lens = (0..count).map(|index| table.histogram.share_len_bytes(index));
@@ -69,7 +69,7 @@ pub(crate) fn sequentiality(table: Spread<'_>, others: &[Spread<'_>]) -> Per1024
     if total_len_bytes == 0 {
         return 1024;
     }
-    // Differences: what begins at a share, less what ended before it.
+    // Differences: the bytes that begin at each share minus those that ended before it.
     let mut steps = vec![0i64; count + 1];
     for other in others.iter().filter(|other| other.share_count() > 0 && table.overlaps(other)) {
         let first = other.started(table.smallest, true) - 1;

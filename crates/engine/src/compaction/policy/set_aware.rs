@@ -1,21 +1,24 @@
-//! Set-aware compaction: leveled, with the tables of one compaction stored as a set.
+//! Set-aware compaction: leveled, with the output tables of each compaction stored as a set.
 //!
 //! ```text
-//!   L1   [ ][ ][ ]                      no sets: level 1 turns over whole, and soon
-//!   L2   (a a a)(b b)(c c c c)          a set: what one compaction wrote, contiguous on the drive
-//!   L3   (d ~ d ~)(e e e)(f ~ f f)      ~ dead: its space returns when all of the set are
+//!   L1   [ ][ ][ ]                      no sets: all of level 1 is rewritten soon
+//!   L2   (a a a)(b b)(c c c c)          a set: outputs of one compaction, contiguous on the drive
+//!   L3   (d ~ d ~)(e e e)(f ~ f f)      ~ dead: the space returns when the whole set is dead
 //!              ^ the next victim of L3 is from d: two of its members are dead
 //! ```
 //!
-//! A set is read back as it lies: its tables are inputs of one compaction one after the other, each
-//! with one read. Sets that have lost more members go first, so that their space comes back whole.
+//! A set is read back in the order in which it is stored: its tables are inputs of one compaction,
+//! each read once, one after another. Sets with more dead members supply victims first, so that
+//! their space returns whole.
 //!
 //! Invariants
-//!   E1  Outputs to level 2 and below are persisted in one go with one group; those to levels 0 and 1
-//!       are not.
+//!   E1  Outputs to level 2 and below are persisted in one call, as one group. Outputs to levels 0
+//!       and 1 are not.
 //!
-//! Source: SEALDB, III-A and III-C ("gives priority to compact the set with more invalid SSTables").
-//! Not here: where a set lies and when its space returns (`files`), the rest of the plan (`leveled`).
+//! Source: SEALDB, III-A and III-C ("gives priority to compact the set with more invalid
+//! SSTables").
+//! Not here: where a set is stored and when its space returns (`files`), the rest of the plan
+//! (`leveled`).
 
 use crate::compaction::plan::{Plan, Work};
 use crate::compaction::policy::leveled::Leveled;
@@ -25,10 +28,10 @@ use crate::version::Version;
 use imbrex_files::GroupId;
 use std::collections::BTreeMap;
 
-/// The first level whose tables form sets.
+/// The highest level whose tables form sets.
 pub(crate) const SET_LEVEL_MIN: u8 = 2;
 
-/// The policy.
+/// The set-aware policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetAware;
 
@@ -55,13 +58,13 @@ impl Policy for SetAware {
     }
 }
 
-/// E1.
+/// Marks the outputs of `plan` as a set where E1 asks for it.
 fn as_set(mut plan: Plan) -> Plan {
     plan.outputs_together = plan.work == Work::Merge && plan.output().level >= SET_LEVEL_MIN;
     plan
 }
 
-/// How many members of each set are dead, for the sets of which some are.
+/// The number of dead members of each set that has any.
 pub(crate) fn dead_counts(version: &Version) -> BTreeMap<GroupId, u32> {
     let mut sets: BTreeMap<GroupId, u32> = BTreeMap::new();
     for table in version.tables() {

@@ -3,27 +3,27 @@
 //! ```text
 //!   L0   |=========9=========|         the oldest table, and newer ones that overlap it
 //!        |======7======|
-//!   L1   |---5---|      |---6---|      of all that overlap those the one that is least in order, and
-//!              |-----4-----|           whatever overlaps it and is newer: here 3 with 4, 5 and 6; 1 and
-//!     |--1--|  |---3---|    |--2--|    2 stay, and overlap the outputs
+//!   L1   |---5---|      |---6---|      of those that overlap them, the least ordered, and the
+//!              |-----4-----|           newer ones that overlap it: here 3 with 4, 5 and 6;
+//!     |--1--|  |---3---|    |--2--|    1 and 2 stay, and overlap the outputs
 //! ```
 //!
-//! Tables that are well in order already are not copied only because a few keys fall into their
-//! range: the outputs go over them, as the newest run of level 1. A read asks all tables that overlap
-//! its key, from the newest to the oldest; when those are too many somewhere, tables of level 1 are
-//! merged among themselves.
+//! A table that is mostly in order already is not copied only because a few keys fall into its
+//! range: the outputs become the newest run of level 1, above it. A read searches every table that
+//! overlaps its key, from the newest to the oldest. When too many tables cover one key, tables of
+//! level 1 are merged with one another.
 //!
-//! Invariants (beside P1 to P4)
-//!   B1  An output is the newest of level 1. So for every input from there, all newer tables of level
-//!       1 that overlap it are inputs too, and those that overlap these, and so on: else a stale value
-//!       would lie above a newer one.
-//!   B2  For every input from level 0, all older tables of level 0 that overlap it are inputs too, and
-//!       so on (P3).
-//!   B3  A delete disappears at the keys that no table of level 1 which stays has in its range: all
-//!       of those are older (B1), and nothing else is.
+//! Invariants (besides P1 to P4)
+//!   B1  An output is the newest run of level 1. So if a table of level 1 is an input, all newer
+//!       tables of level 1 that overlap it are inputs too, transitively. Otherwise a stale value
+//!       would be above a newer one.
+//!   B2  If a table of level 0 is an input, all older tables of level 0 that overlap it are inputs
+//!       too, transitively (P3).
+//!   B3  A delete disappears at each key that no staying table of level 1 has in its range. Those
+//!       tables are the only older data (B1).
 //!
-//! Source: the thesis on SMRDB, 3.2.3 ("SMR-friendly organization and compaction"); what it leaves open
-//! is decided in `docs/decisions/0013-smrdb.md`.
+//! Source: the thesis on SMRDB, 3.2.3 ("SMR-friendly organization and compaction"). Where it leaves
+//! something open, `docs/decisions/0013-smrdb.md` decides.
 
 use crate::compaction::plan::Work;
 use crate::compaction::plan::{Input, Output, Plan, Reason};
@@ -41,20 +41,21 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// So many tables of level 1 at most are merged at a time: bounds the space that is held twice and
-/// the memory for reading.
+/// The largest number of level 1 tables in one merge. It bounds the space that is held twice and
+/// the memory for read buffers.
 const INPUT_TABLE_COUNT_MAX: usize = 40;
 
-/// Of the tables that overlap most others, so many are tried as the start of a merge.
+/// How many tables, those with the most overlaps first, are tried as the start of a merge.
 const START_COUNT_MAX: usize = 8;
 
-/// Tables whose sequentialities differ by less are equally in order.
+/// Tables whose sequentialities fall into one class of this width count as equally in order.
 const CLASS_LEN: Per1024 = 128;
 
-/// How many tables change their run in one commit: bounds the length of the edit.
+/// The largest number of tables that change their run in one commit. It bounds the length of the
+/// edit.
 const MOVE_TABLE_COUNT_MAX: usize = 64;
 
-/// The policy.
+/// The SMRDB policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Smrdb;
 
@@ -110,13 +111,13 @@ fn plan_down(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
         }
         let merge = |from_1: &TableClosure| build(situation, &from_0, from_1, Work::Merge, reason);
         let victims = by_sequentiality(situation, candidates, &from_0);
-        // Outputs may always go over what is there: it only costs reads.
+        // An output may always be added above the existing tables. That costs only reads.
         first_that(level_1, victims, merge).or_else(|| merge(&TableClosure::default()))
     })
 }
 
-/// `start` and newer tables that overlap it, up to as many runs as make level 0 go down, each with
-/// what must go along; `None` if a running compaction is in the way.
+/// `start`, then newer tables that overlap it, up to `l0_compact_run_count` tables, each with every
+/// table that must accompany it. Returns `None` if a running compaction prevents it.
 fn choose_level_0(situation: &Situation<'_>, start: Placed) -> Option<TableClosure> {
     let level_0 = &situation.version.levels[0];
     let mut chosen = TableClosure::default();
@@ -139,7 +140,8 @@ fn choose_level_0(situation: &Situation<'_>, start: Placed) -> Option<TableClosu
     Some(chosen)
 }
 
-/// `candidates` of level 1, the one least in order first; `others` come in besides what is there.
+/// `candidates` of level 1, the least in order first. `others` count as inserts besides the tables
+/// of level 1.
 fn by_sequentiality(
     situation: &Situation<'_>,
     candidates: Vec<Placed>,
@@ -174,8 +176,9 @@ fn by_sequentiality(
     judged
 }
 
-/// What `plan` makes of the first of `victims` with all that must go along. Of those equally in order
-/// the one that drags most along goes first: it puts most in order at once.
+/// The first plan that `plan` makes of one of `victims` with every table that must accompany it.
+/// Among victims equally in order, the one that brings the most tables along goes first, because it
+/// puts the most data in order at once.
 fn first_that(
     level_1: &Level,
     victims: Vec<(Per1024, Placed)>,
@@ -198,7 +201,8 @@ fn spread<'a>(meta: &'a TableMeta, histogram: &'a Histogram) -> Spread<'a> {
     Spread { smallest: &meta.smallest, largest: &meta.largest, histogram }
 }
 
-/// Level 1 among itself, where too many tables lie over one key; from the table on that overlaps most.
+/// Merges tables of level 1 with one another if too many cover one key, starting with the table
+/// that overlaps the most others.
 fn plan_overlaps(situation: &Situation<'_>) -> Option<Plan> {
     let level_1 = &situation.version.levels[1];
     let depth = depth(level_1);
@@ -221,13 +225,13 @@ fn plan_overlaps(situation: &Situation<'_>) -> Option<Plan> {
     })
 }
 
-/// How many tables have the same key in their range, where those are most.
+/// The largest number of tables whose ranges share one key.
 fn depth(level: &Level) -> usize {
     let mut borders: Vec<_> = level
         .tables()
         .flat_map(|table| [(table.meta.smallest.clone(), true), (table.meta.range().end(), false)])
         .collect();
-    // At one key ends come before starts.
+    // At equal keys, ends sort before starts.
     borders.sort_unstable();
     let (mut open, mut most) = (0, 0);
     for (_, begins) in borders {
@@ -237,7 +241,9 @@ fn depth(level: &Level) -> usize {
     most
 }
 
-/// Each table of a level and how many others overlap it. Cost: two sorts.
+/// Each table of a level with the number of others that overlap it.
+///
+/// Cost: two sorts.
 fn overlap_counts(level: &Level) -> Vec<(usize, Placed)> {
     let tables: Vec<_> = placed(level).collect();
     let mut by_start: Vec<_> = tables.iter().map(|(_, t)| &t.meta).collect();
@@ -257,8 +263,8 @@ fn overlap_counts(level: &Level) -> Vec<(usize, Placed)> {
     counts.into_iter().zip(tables).collect()
 }
 
-/// A table of deletes goes down to what it hides: from level 0 as always, in level 1 by a merge with
-/// all that is older below it.
+/// A table of deletes goes down to the data it hides: from level 0 in the usual way, in level 1 by
+/// a merge with the older tables below it.
 fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
     let is_worth_it = |meta: &TableMeta| situation.is_mostly_deletes(meta);
     let [level_0, level_1, ..] = &situation.version.levels;
@@ -288,8 +294,8 @@ fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
     })
 }
 
-/// The plan for what was chosen; `None` if a running compaction is in the way or the drive has no
-/// room for it.
+/// The plan for the chosen tables. Returns `None` if a running compaction prevents it or the drive
+/// has no room for it.
 fn build(
     situation: &Situation<'_>,
     from_0: &TableClosure,
@@ -300,7 +306,7 @@ fn build(
     unless_busy(situation, from_0, from_1, work, reason).filter(|plan| situation.fits(plan))
 }
 
-/// The same whatever the drive has room for.
+/// Like `build`, but ignores how much room the drive has.
 fn unless_busy(
     situation: &Situation<'_>,
     from_0: &TableClosure,
@@ -336,14 +342,15 @@ fn make(
         })
         .filter(|input| !input.tables.is_empty())
         .collect();
-    // As few sources as that is possible: each has a buffer. Entries know their own age.
+    // As few sources as possible, because each has a buffer. Their order does not matter: entries
+    // carry their sequence numbers.
     let tables = from_1.tables.iter().map(|(_, table)| Arc::clone(table)).collect();
     inputs.extend(lanes(tables).into_iter().map(|tables| Input { level: 1, tables }));
     let overlapped = level_1.overlapping(&range).into_iter();
     let staying: Vec<_> = overlapped.filter(|table| !from_1.ids.contains(&table.meta.id)).collect();
     let is_bottom = staying.is_empty();
     let newest = level_1.runs.first().map_or(0, |run| run.id.0);
-    // What overlaps nothing fits into the newest run, so that a sequential load makes one run.
+    // Tables that overlap nothing join the newest run, so a sequential load makes one run.
     let run = if work == Work::Move && is_bottom { newest.max(1) } else { newest + 1 };
     let routes = (work == Work::Merge && !is_bottom).then(|| routes_over(&staying));
     let output = Output {
@@ -365,7 +372,7 @@ fn make(
     }
 }
 
-/// All entries to the one output, with the bottom where none of `staying` is (B3).
+/// Routes all entries to the one output. The bottom is wherever no `staying` table is (B3).
 fn routes_over(staying: &[Arc<TableSlot>]) -> Routes {
     let mut staying: Vec<_> = staying.iter().map(|table| &table.meta).collect();
     staying.sort_by(|a, b| by_key(a, b));
@@ -393,7 +400,8 @@ fn routes_over(staying: &[Arc<TableSlot>]) -> Routes {
     routes
 }
 
-/// Manual, level 0: the oldest run goes over level 1 as it is; nothing is written, unless it lies on flash.
+/// Manual compaction of level 0: the oldest run moves above level 1. Only tables on flash are
+/// rewritten.
 fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
     let level_0 = &situation.version.levels[0];
     let mut wanted = TableClosure::default();
@@ -408,13 +416,14 @@ fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
     wanted.tables.retain(|(run, _)| *run == oldest);
     wanted.ids = wanted.metas().map(|meta| meta.id).collect();
     let work = if wanted.is_on_flash(situation) { Work::Merge } else { Work::Move };
-    // Where it does not fit, trying tells the caller what is missing.
+    // If the plan does not fit, run it anyway: its error reports to the caller how much space is
+    // missing.
     let plan = unless_busy(situation, &wanted, &TableClosure::default(), work, Reason::Manual);
     plan.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
 }
 
-/// Manual, level 1: tables that overlap, and those that overlap these, are merged; when none do, all
-/// go to one run.
+/// Manual compaction of level 1: merges each group of tables connected by overlaps. When no
+/// overlaps are left, all tables join one run.
 fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u8]>) -> ManualPlan {
     let level_1 = &situation.version.levels[1];
     for heap in heaps(level_1) {
@@ -429,7 +438,8 @@ fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u
         if !heap.is_free(situation) || situation.busy.writes_to(1, &hull) {
             return ManualPlan::Wait;
         }
-        // Where it does not fit, trying tells the caller what is missing.
+        // If the plan does not fit, run it anyway: its error reports to the caller how much space
+        // is missing.
         let none = TableClosure::default();
         let plan = make(situation, &none, &heap, Work::Merge, Reason::Manual, hull);
         return ManualPlan::Run(Box::new(plan));
@@ -437,7 +447,7 @@ fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u
     unite_runs(situation)
 }
 
-/// The tables of `level` by what hangs together by overlaps, in key order.
+/// The tables of `level` grouped by chains of overlaps, in key order.
 fn heaps(level: &Level) -> Vec<TableClosure> {
     let mut tables: Vec<_> = placed(level).collect();
     tables.sort_by(|(_, a), (_, b)| by_key(&a.meta, &b.meta));
@@ -458,7 +468,8 @@ fn heaps(level: &Level) -> Vec<TableClosure> {
     heaps.into_iter().map(|(_, heap)| heap).collect()
 }
 
-/// Tables that overlap nothing are of no particular age: some go to the newest run.
+/// Moves tables of older runs to the newest run. Tables that overlap nothing have no age to
+/// preserve.
 fn unite_runs(situation: &Situation<'_>) -> ManualPlan {
     let level_1 = &situation.version.levels[1];
     let is_in_order = heaps(level_1).iter().all(|heap| heap.tables.len() == 1);

@@ -1,12 +1,14 @@
 //! The planner as scripts: shapes of a tree, and the plans they give.
 //!
-//! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n]
-//! [tombstones=n] [unit=n] [set=group/tables] [shares=a:2,c:1]
-//! [kept=yes] [logged=yes] [flash=yes] [aside=why]` (where the bytes lie, in MB; a checkpoint keeps it; it
-//! was a log; it was one on flash, and lies there; it was set aside);
-//! `plan` prints the next plan, and where its routes lead; with `apply` it is carried out on paper (a
-//! merge yields one table over its inputs' range; with routes, each input is its two end keys, and
-//! goes where they go); with `start` it keeps running. `windows` prints what gear chose.
+//! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n] [tombstones=n]
+//! [unit=n] [set=group/tables] [shares=a:2,c:1] [kept=yes] [logged=yes] [flash=yes] [aside=why]`.
+//! `shares` says where the bytes are, in MB; `kept`: a checkpoint keeps the table; `logged`: it was
+//! a log; `flash`: it was a log on flash and is still stored there; `aside`: it was set aside.
+//!
+//! `plan` prints the next plan and where its routes lead. With `apply` the plan is carried out on
+//! paper: a merge yields one table over its inputs' range; with routes, each input consists of its
+//! two end keys, which follow their routes. With `start` the plan keeps running. `windows` prints
+//! the windows that gear chose.
 
 use super::*;
 use crate::batch::KeyspaceId;
@@ -43,7 +45,7 @@ struct Paper {
     next_id: u64,
 }
 
-/// What a script said of tables beyond their metadata.
+/// The facts that a script gives about tables, besides their metadata.
 #[derive(Debug, Default)]
 struct Facts {
     units: BTreeMap<TableId, UnitId>,
@@ -150,8 +152,8 @@ impl Paper {
         self.version.check().unwrap();
     }
 
-    /// Each output level gets the end keys that are routed to it, in tables that end before those
-    /// that stay.
+    /// Gives each output level the end keys that are routed to it, in tables that end before the
+    /// next staying one.
     fn apply_routes(&mut self, plan: &Plan, routes: &Routes) {
         let mut keys: BTreeMap<(usize, Bytes), u64> = BTreeMap::new();
         for input in &plan.inputs {
@@ -194,7 +196,7 @@ impl Paper {
     }
 }
 
-/// A line a level: `from L2: L3, f.. L2, k.. L3 or L2 (bottom)`.
+/// A line per level: `from L2: L3, f.. L2, k.. L3 or L2 (bottom)`.
 fn show_routes(plan: &Plan, out: &mut String) {
     let Some(routes) = &plan.routes else { return };
     for output in &plan.outputs {
@@ -267,7 +269,7 @@ fn option(options: &mut KeyspaceOptions, line: &str) {
 fn scripts() {
     datadriven::walk("testdata/compaction", |file| {
         let mut paper = Paper::default();
-        // The scripts count to four, whatever the default is.
+        // The scripts assume a limit of four runs, whatever the default is.
         paper.options.l0_compact_run_count = 4;
         file.run(|case| {
             let mut out = String::new();
@@ -355,7 +357,8 @@ fn manual(paper: &mut Paper) -> String {
     out
 }
 
-/// A flush of any keyspace held a drop up, and beside steady writes to others there was always one.
+/// A flush of any keyspace used to delay a drop, and with steady writes to other keyspaces one was
+/// always running.
 #[test]
 fn a_keyspace_is_idle_beside_the_flush_of_another() {
     let [a, b] = [KeyspaceId(1), KeyspaceId(2)];

@@ -13,7 +13,7 @@ fn key(number: usize) -> String {
     format!("q/{number:06}")
 }
 
-/// A queue that cuts its head off after every entry it takes.
+/// A queue that deletes its own head after every entry it takes.
 fn cut_heads(db: &Db) {
     let ks = db.default_keyspace();
     for number in 1..=CUT_COUNT {
@@ -31,9 +31,10 @@ fn cover_len_bytes(db: &Db) -> usize {
     task.cover.len_bytes()
 }
 
-/// Ranges that all begin at one key are nested: n of them have n fragments with n, n-1, ... numbers. A
-/// flush kept all of these, 8 bytes each, and so did every opening after the program had been killed
-/// for it. Now it keeps of each fragment what somebody can tell apart (J4).
+/// Ranges that all begin at one key are nested: n of them have n fragments with n, n-1, ...
+/// sequence numbers. A flush used to keep all of these, 8 bytes each, and so did every open after
+/// the program had been killed for its memory use. Now each fragment keeps only the numbers that
+/// some reader can distinguish (J4).
 #[test]
 fn nested_range_deletes_are_flushed_in_memory_for_their_number() {
     let spec = GeometrySpec { len: Blocks::new(16 << 10), rule: Rule::Anywhere };
@@ -65,7 +66,7 @@ fn nested_range_deletes_are_flushed_in_memory_for_their_number() {
     check(&db);
     drop(before);
     db.close().unwrap();
-    // The logs are replayed into one memtable, and that is flushed.
+    // The logs are replayed into one memtable, which is flushed.
     let db = open();
     assert_eq!(db.recovery().table_count, 1);
     check(&db);

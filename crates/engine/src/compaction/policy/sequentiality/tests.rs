@@ -15,7 +15,7 @@ fn build(entries: &Lens) -> Histogram {
     builder.finish()
 }
 
-/// `count` keys from `from` to `to`, evenly.
+/// `count` keys, evenly spaced between `from` and `to`.
 fn keys(from: u32, to: u32, count: u32) -> Lens {
     (0..count)
         .map(|n| from + (u64::from(to - from) * u64::from(n) / u64::from(count)) as u32)
@@ -47,12 +47,13 @@ fn sequentiality_is_the_part_that_others_leave_alone() {
     assert!((480..=544).contains(&half), "the upper half: {half}");
     let quarter = judge(&table, &[&keys(0, 125_000, 5_000), &keys(875_000, 1_000_000, 5_000)]);
     assert!((736..=800).contains(&quarter), "an eighth at both ends: {quarter}");
-    // Twice sparser still inserts everywhere; a hundred times sparser next to nothing.
+    // A table half as dense still inserts everywhere; one a hundred times sparser inserts next to
+    // nothing.
     assert_eq!(judge(&table, &[&keys(0, 1_000_000, 5_000)]), 0);
     assert!(judge(&table, &[&keys(0, 1_000_000, 100)]) > 1000);
 }
 
-/// The thesis' own example: a table that reaches from a to k, with next to nothing from d to j.
+/// The thesis' example: a table that reaches from a to k, with next to nothing between d and j.
 #[test]
 fn a_wide_range_with_a_hole_leaves_alone_what_lies_in_the_hole() {
     let mut wide = keys(0, 300_000, 5_000);

@@ -1,5 +1,5 @@
-//! Plans over random trees: what must go along does, whatever the shape. Stories are scripts, in
-//! `testdata/compaction/smrdb_*.txt`.
+//! Plans over random trees: every plan includes the tables that must accompany its inputs, whatever
+//! the shape. Scenarios are scripts, in `testdata/compaction/smrdb_*.txt`.
 
 use super::*;
 use crate::compaction::busy::{Busy, KeyspacePlans};
@@ -88,7 +88,7 @@ impl Tree {
         self.version.insert(level, RunId(run), TableSlot::new(meta));
     }
 
-    /// A run of disjoint tables, wide and narrow ones.
+    /// Adds a run of disjoint tables, wide and narrow ones.
     fn add_run(&mut self, prng: &mut Prng, level: u8) {
         let run = self.version.levels[usize::from(level)].runs.first().map_or(1, |r| r.id.0 + 1);
         let width = [10, 80, 400][prng.below(3) as usize];
@@ -103,7 +103,8 @@ impl Tree {
         }
     }
 
-    /// Carries a plan out: a merge makes as many tables as it had, over equal parts of the range.
+    /// Carries out a plan. A merge makes as many tables as it had inputs, over equal parts of the
+    /// range.
     fn apply(&mut self, prng: &mut Prng, plan: &Plan) {
         let (level, run) = (plan.output().level, plan.output().run);
         let tables: Vec<_> = plan.tables().cloned().collect();
@@ -123,7 +124,7 @@ impl Tree {
         self.version.check().unwrap();
     }
 
-    /// B1 to B3 of a plan, by the words of the invariants and not by the way it was made.
+    /// Checks B1 to B3 of a plan against their definitions, independently of how the plan was made.
     fn check(&self, plan: &Plan) {
         let is_input = |table: &TableSlot| plan.tables().any(|t| t.meta.id == table.meta.id);
         let [level_0, level_1, ..] = &self.version.levels;
@@ -160,7 +161,7 @@ impl Tree {
         }
     }
 
-    /// Carries out all that is due.
+    /// Carries out every plan that is due.
     fn settle(&mut self, prng: &mut Prng) {
         for step in 0.. {
             let Some(plan) = Smrdb.plan(&self.situation()) else { break };
@@ -219,7 +220,8 @@ fn a_manual_compaction_ends_with_one_run() {
     }
 }
 
-/// Two plans at a time: neither writes into the other's range, nor takes what the other needs.
+/// Of two concurrent plans, neither writes into the other's range or takes a table that the other
+/// needs.
 #[test]
 fn plans_that_run_together_do_not_meet() {
     let mut met = 0;
