@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 /// Programs under `examples/` whose output is a golden file beside them.
 const EXAMPLES: [&str; 1] = ["journey_of_a_put"];
 
+/// The page that quotes their output.
+const QUOTING_PAGE: &str = "docs/concepts/a_put.md";
+
 /// One step: a name and what it does.
 type Step = (&'static str, fn(&Path) -> Result<()>);
 
@@ -88,10 +91,10 @@ pub(crate) fn golden(root: &Path, package: Option<&str>) -> Result<()> {
             let output = example_output(root, name)?;
             std::fs::write(&path, &output)
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            let readme = root.join("README.md");
-            let text = std::fs::read_to_string(&readme).context("cannot read README.md")?;
-            std::fs::write(&readme, quoted(&text, name, &output)?)
-                .context("cannot write README.md")?;
+            let page = root.join(QUOTING_PAGE);
+            let text = std::fs::read_to_string(&page).context("cannot read the quoting page")?;
+            std::fs::write(&page, quoted(&text, name, &output)?)
+                .context("cannot write the quoting page")?;
         }
     }
     println!("rewritten; `git diff` shows what changed");
@@ -102,8 +105,10 @@ pub(crate) fn golden(root: &Path, package: Option<&str>) -> Result<()> {
 fn quoted(text: &str, name: &str, output: &str) -> Result<String> {
     let start = format!("<!-- {name} -->\n");
     let (before, rest) =
-        text.split_once(&start).with_context(|| format!("README.md: no {}", start.trim()))?;
-    let (_, after) = rest.split_once("<!-- end -->").context("README.md: no <!-- end -->")?;
+        text.split_once(&start).with_context(|| format!("{QUOTING_PAGE}: no {}", start.trim()))?;
+    let (_, after) = rest
+        .split_once("<!-- end -->")
+        .with_context(|| format!("{QUOTING_PAGE}: no <!-- end -->"))?;
     Ok(format!("{before}{start}```text\n{output}```\n<!-- end -->{after}"))
 }
 
@@ -129,11 +134,13 @@ fn examples(root: &Path) -> Result<()> {
                 got.lines().count()
             );
         }
-        let readme = std::fs::read_to_string(root.join("README.md"))?;
-        if quoted(&readme, name, &got)? != readme {
-            bail!("README.md quotes an older output of {name}; `cargo xtask golden` rewrites it");
+        let page = std::fs::read_to_string(root.join(QUOTING_PAGE))?;
+        if quoted(&page, name, &got)? != page {
+            bail!(
+                "{QUOTING_PAGE} quotes an older output of {name}; `cargo xtask golden` rewrites it"
+            );
         }
-        println!("{name}: as in examples/{name}.txt and README.md");
+        println!("{name}: as in examples/{name}.txt and {QUOTING_PAGE}");
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod guest;
 mod packages;
 mod program;
 mod random;
+mod results;
 mod spread;
 mod stress;
 mod tidy;
@@ -54,6 +55,8 @@ enum Chore {
     ///
     /// `tidy` fails when a crate or folder has more of them than `xtask/src/tidy/english.txt` records.
     English(tidy::english::Args),
+    /// Writes the results pages and their charts from docs/results/data.
+    Results,
     /// Runs seeded whole-stack runs with power cuts and I/O errors, optimised.
     ///
     /// All arguments go to the torture program: `cargo xtask torture -- --help` lists them.
@@ -161,6 +164,7 @@ fn run() -> Result<()> {
         Chore::Tidy => tidy::run(&root),
         Chore::Circles { only } => tidy::circles::print(&root, only.as_deref()),
         Chore::English(args) => tidy::english::run(&root, &args),
+        Chore::Results => results::run(&root),
         Chore::Torture { args } => {
             cargo::torture(&root).args(args.iter().map(String::as_str)).run()
         }

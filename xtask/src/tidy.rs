@@ -10,10 +10,12 @@
 //! | `ban` | no unfinished code, no nameless drawers, no machine's own paths |
 //! | `format` | every page of docs/formats is part of the code and of the index |
 //! | `dependency` | every dependency has its sentence in deny.toml |
-//! | `decision` | docs/decisions is numbered without holes |
+//! | `decision` | docs/decisions is numbered without holes, and its index is complete |
 //! | `dead-file` | every `.rs` file is reached by a `mod` |
 //! | `circle` | at most three files of a crate import each other in a circle |
 //! | `english` | phrases that read as translated, and sentences over 40 words, only become fewer |
+//! | `link` | every relative link of a page leads to a file and a heading; the book lists every page |
+//! | `results` | every page of docs/results is what its data file says, and short |
 
 mod bans;
 pub(crate) mod circles;
@@ -24,7 +26,9 @@ pub(crate) mod english;
 mod formats;
 mod imports;
 mod layering;
+mod links;
 mod prose;
+mod results;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -127,6 +131,8 @@ fn check(tree: &Tree, metadata: &Metadata) -> Result<Vec<Finding>> {
         dead_files::check(tree, &roots),
         circles::check(tree, metadata)?,
         english::check(tree),
+        results::check(tree),
+        links::check(tree),
     ]
     .concat();
     findings.sort();

@@ -1,0 +1,11 @@
+//! Results: every page and chart of docs/results is what its data file says (`crate::results`).
+
+use super::{Finding, Tree};
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let paths = tree.files.iter().map(|(path, _)| path.as_str());
+    crate::results::faults(paths, |path| tree.text(path))
+        .into_iter()
+        .map(|fault| Finding::new(&fault.path, 1, "results", fault.what))
+        .collect()
+}
