@@ -1,6 +1,6 @@
 //! Bans: what must not stand in the tree, each with its reason.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use regex::Regex;
 
 const RULE: &str = "ban";

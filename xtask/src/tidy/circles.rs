@@ -9,7 +9,7 @@
 //! many files it has. At most [`FILES_MAX`] are one thing that a reader can hold.
 
 use super::imports::{Arrows, Imports, imports};
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use anyhow::{Context, Result};
 use cargo_metadata::{Metadata, TargetKind};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Dead files: a `.rs` file that no target reaches by `mod` is compiled by nobody.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use cargo_metadata::Metadata;
 use regex::Regex;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Decisions: pages `docs/decisions/NNNN-name.md`, numbered from 0001 without holes, each in the index.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const DIR: &str = "docs/decisions/";
 const INDEX: &str = "docs/decisions/README.md";

@@ -4,7 +4,7 @@
 //! reasons and the policy that `cargo deny` enforces.
 
 use super::layering::Package;
-use super::{Finding, Tree, line_of};
+use super::tree::{Finding, Tree, line_of};
 use std::collections::BTreeMap;
 
 const RULE: &str = "dependency";

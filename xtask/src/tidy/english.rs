@@ -12,7 +12,7 @@
 //! has the rules that need a reader.
 
 use super::prose::{Passage, passages, pattern};
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use anyhow::{Context, Result};
 use regex::Regex;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Formats: a page of docs/formats is the code's own documentation, or it will lie one day.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const RULE: &str = "format";
 const DIR: &str = "docs/formats/";

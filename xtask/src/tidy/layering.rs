@@ -4,7 +4,7 @@
 //! which "everything above" means every crate of the rows before. Tests may also use the crates
 //! named in [`FOR_TESTS`].
 
-use super::{Finding, Tree, line_of};
+use super::tree::{Finding, Tree, line_of};
 use cargo_metadata::{DependencyKind, Metadata};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,7 +7,7 @@
 //!
 //! Links to other sites are not followed. Code, in fences and between backticks, has no links.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 

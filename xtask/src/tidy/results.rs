@@ -1,6 +1,6 @@
 //! Results: every page and chart of docs/results is what its data file says (`crate::results`).
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let paths = tree.files.iter().map(|(path, _)| path.as_str());

@@ -1,6 +1,6 @@
 //! Sizes: a file that no one can hold in the head is a file that no one changes gladly.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 const LINES_MAX: usize = 800;
 
