@@ -5,12 +5,14 @@
 
 mod adapters;
 mod block;
+mod book;
 mod cargo;
 mod ci;
 mod databases;
 mod filesystems;
 mod guest;
 mod packages;
+mod pages;
 mod program;
 mod random;
 mod results;
@@ -57,6 +59,10 @@ enum Chore {
     English(tidy::english::Args),
     /// Writes the results pages and their charts from docs/results/data.
     Results,
+    /// Builds the book of docs/ into target/book, and checks its links. Builds mdBook once.
+    Book,
+    /// Runs what the guide and the results pages tell people to run, at its smallest, with target/release/imbrex.
+    Pages,
     /// Runs seeded whole-stack runs with power cuts and I/O errors, optimised.
     ///
     /// All arguments go to the torture program: `cargo xtask torture -- --help` lists them.
@@ -165,6 +171,8 @@ fn run() -> Result<()> {
         Chore::Circles { only } => tidy::circles::print(&root, only.as_deref()),
         Chore::English(args) => tidy::english::run(&root, &args),
         Chore::Results => results::run(&root),
+        Chore::Book => book::run(&root),
+        Chore::Pages => pages::run(&root),
         Chore::Torture { args } => {
             cargo::torture(&root).args(args.iter().map(String::as_str)).run()
         }

@@ -101,9 +101,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The smallest form of each page's command, by the page's path.
-#[expect(dead_code, reason = "x")]
-pub(crate) fn smallest_commands(root: &Path) -> Result<Vec<(String, String)>> {
+/// Each page's command and its smallest form, with the page's path.
+pub(crate) fn commands(root: &Path) -> Result<Vec<(String, String, String)>> {
     let dir = root.join(DIR).join("data");
     let mut commands = Vec::new();
     for entry in
@@ -114,7 +113,7 @@ pub(crate) fn smallest_commands(root: &Path) -> Result<Vec<(String, String)>> {
             .with_context(|| format!("cannot read {}", path.display()))?;
         let data = Data::parse(&text).map_err(anyhow::Error::msg)?;
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        commands.push((format!("{DIR}{name}.md"), data.smallest));
+        commands.push((format!("{DIR}{name}.md"), data.command, data.smallest));
     }
     commands.sort();
     Ok(commands)

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 const FILES_MAX: usize = 3;
 
 /// Crates whose largest circle is above [`FILES_MAX`], and how many files it has. An entry may only shrink.
-const KNOWN: &[(&str, usize)] = &[("xtask", 10)];
+const KNOWN: &[(&str, usize)] = &[("xtask", 7)];
 
 /// The imports of one crate: of its library and its programs together.
 #[derive(Debug, Default)]
