@@ -10,13 +10,12 @@
 //! values of a band are stored in the order in which they were written (`table::values`).
 //!
 //! Invariants
-//!   B1  A band holds the writes of one memtable and no others. A log with writes of several
-//!       memtables is flushed like any other.
+//!   B1  A band holds the writes of one memtable and no others. A log that several memtables wrote
+//!       to is flushed like any other.
 //!   B2  The whole file is durable before the commit that makes it a table.
-//!   B3  A log that cannot become a band is flushed from memory, by the same flush. That is the
-//!       case without room after the log or in the catalog, and for a log that was restarted.
-//!       Nothing depends on a band, and a band that finds no room says nothing about room for other
-//!       tables.
+//!   B3  A log that cannot become a band is flushed from memory, by the same flush. The reason is a
+//!       log that was restarted, or missing room after the log or in the catalog. Nothing depends
+//!       on a band, and a band that finds no room says nothing about room for other tables.
 //!   B4  The table takes no room that was promised to another log
 //!       ([`imbrex_files::LogWriter::reserve`]).
 //!

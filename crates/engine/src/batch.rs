@@ -402,7 +402,7 @@ impl<'a> Reader<'a> {
         let offset = self.at;
         let len = self.varint()? as usize;
         if len == 0 || len > KEY_LEN_BYTES_MAX {
-            return Err(BatchDamage { offset, reason: "key of no or more than 65536 bytes" });
+            return Err(BatchDamage { offset, reason: "key of 0 or more than 65536 bytes" });
         }
         self.take(len)
     }

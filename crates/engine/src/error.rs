@@ -15,8 +15,8 @@ fn advice(place: &str) -> &'static str {
 
 /// What the operator should do about damage that a compaction met: reopening the store does not
 /// repair it.
-pub(crate) const DAMAGE_ADVICE: &str = "compactions will meet that again until what still reads was saved \
-     (OpenMode::Salvage) or a backup restored";
+pub(crate) const DAMAGE_ADVICE: &str = "compactions will meet this damage again: save what can still be read \
+     (OpenMode::Salvage), or restore a backup";
 /// What the operator should do after a write that may have been carried out in part.
 pub(crate) const REOPEN_ADVICE: &str = "close the store and open it again to recover";
 
@@ -47,7 +47,7 @@ pub enum EngineError {
         max_bytes: usize,
     },
     /// A range ends before it starts.
-    #[error("range from {} to {}: the end lies before the start", start.escape_ascii(), end.escape_ascii())]
+    #[error("range from {} to {}: the end is before the start", start.escape_ascii(), end.escape_ascii())]
     RangeOrder {
         /// Where the range starts.
         start: Vec<u8>,
@@ -105,8 +105,8 @@ pub enum EngineError {
         /// How many files the target holds.
         file_count: usize,
     },
-    /// The drive or its catalog is nearly full. Reads and deletes still work; puts work again once
-    /// there is room.
+    /// The drive or its catalog is nearly full. Reads still work, and so do deletes while a
+    /// recovery has room for them. Puts work again once there is room.
     #[error(
         "no space {place}: {free_bytes} bytes are free and {needed_bytes} must stay so; \
          {}, or use a larger drive",
@@ -154,7 +154,7 @@ pub enum EngineError {
     },
     /// The caller's watch stopped a long call. What the call had committed stays; the rest is
     /// undone.
-    #[error("{what}: stopped as asked; what was done until then stays")]
+    #[error("{what}: stopped as requested; completed work is kept")]
     Stopped {
         /// What was stopped: "compaction", "check", "waiting for background work".
         what: &'static str,

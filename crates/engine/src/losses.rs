@@ -40,8 +40,8 @@ impl Losses {
 pub(crate) fn keys_between(lower: Option<&[u8]>, upper: &[u8]) -> String {
     match lower {
         Some(lower) => {
-            format!("what lies from key {} to {}", lower.escape_ascii(), upper.escape_ascii())
+            format!("the keys from {} to {}", lower.escape_ascii(), upper.escape_ascii())
         }
-        None => format!("what lies before key {}, and at it", upper.escape_ascii()),
+        None => format!("the keys up to {}", upper.escape_ascii()),
     }
 }

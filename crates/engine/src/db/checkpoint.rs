@@ -34,9 +34,9 @@ fn snapshot_record(state: &StoreState) -> Vec<u8> {
 }
 
 impl Db {
-    /// Keeps the store as it is at one moment during the call under `name`, durably, until the
-    /// checkpoint is deleted. It holds everything written before that moment, in all keyspaces, and
-    /// nothing written later.
+    /// Creates a checkpoint called `name`, which is kept durably until it is deleted. It holds the
+    /// store as it is at one moment during the call: everything written before, in all keyspaces,
+    /// and nothing written later.
     ///
     /// Cost: a flush, and a name for each table.
     ///
@@ -130,9 +130,9 @@ impl Db {
         Ok(())
     }
 
-    /// Copies the store as it is at one moment during the call to an empty file layer. The copy can
-    /// be opened as a store. It holds everything written before that moment, in all keyspaces, and
-    /// nothing written later.
+    /// Copies the store to an empty file layer, where it can be opened as a store. The copy holds
+    /// the store as it is at one moment during the call: everything written before, in all
+    /// keyspaces, and nothing written later.
     ///
     /// Cost: a flush; reads and writes all tables once; memory for one table.
     ///

@@ -173,7 +173,7 @@ impl Keyspace {
 
     /// The values of all `keys` at one moment, in the order of `keys`.
     ///
-    /// Cost: less than that many gets. Keys are looked up in key order, so that neighbours share
+    /// Cost: less than one get per key. Keys are looked up in key order, so that neighbours share
     /// blocks.
     ///
     /// # Errors
@@ -230,7 +230,7 @@ impl Keyspace {
     /// The entries in `range` in key order, from either end.
     ///
     /// # Errors
-    /// The errors of [`Keyspace::iter`]; errors after the first entry are items.
+    /// The errors of [`Keyspace::iter`]; errors while iterating are items.
     pub fn range<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,

@@ -40,7 +40,8 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the store in `files`, or creates an empty one if there is none.
+    /// Opens the store in `files`. If there is none, creates an empty one, provided that the
+    /// options allow it.
     ///
     /// All writes acknowledged with `sync` are there; see the crate's durability contract. Cost:
     /// reads the catalog's records and the logs, and writes the content of the logs to tables. If
@@ -313,7 +314,7 @@ impl Db {
     }
 
     /// Verifies the whole store: the checksums, order and counts of every table, the levels, and
-    /// the references between records and files. Of checkpoints it verifies the records, and the
+    /// the references between records and files. For checkpoints it verifies the records, and the
     /// tables that only they have.
     ///
     /// Cost: reads all data twice, and data that only checkpoints have once.

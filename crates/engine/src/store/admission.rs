@@ -29,9 +29,9 @@
 //!       otherwise jobs that wake each other would never rest. A refused foreground write does not
 //!       count as such a failure: a checkpoint can be refused while a flush has room.
 //!   R3  No event announces space that is freed without a commit, for example when the last reader
-//!       of tables that were merged long ago ends. A refused writer therefore polls for it, and has
-//!       the blocked jobs tried again. They are tried once: an increase is measured from the space
-//!       before the last try.
+//!       of tables that were merged long ago is dropped. A refused writer therefore polls for it,
+//!       and has the blocked jobs tried again. They are tried once: an increase is measured from
+//!       the space before the last try.
 //!
 //! Sources: the order in which the catalog refuses commits (`CommitKind` in `files`).
 

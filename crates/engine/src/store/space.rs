@@ -11,8 +11,8 @@ use crate::compaction::situation::Room;
 use crate::key::Kind;
 use imbrex_files::{CommitKind, SpaceUse};
 
-/// What a table adds to the catalog besides its keys: a name, a record, and extents, of which a
-/// table on a fragmented drive has several.
+/// What a table adds to the catalog besides its keys: a name, a record, and its extents. A table on
+/// a fragmented drive has several extents.
 const TABLE_COST_BYTES: u64 = 300;
 /// Keys longer than this are counted one by one, because tables are named by their keys.
 pub(crate) const LONG_KEY_LEN_BYTES: usize = 256;

@@ -408,7 +408,7 @@ fn compaction_failed(
             let why = format!("{error}; {DAMAGE_ADVICE}");
             plans.set_aside(keyspace.id, table, why.clone());
             if plans.is_drive_failing() {
-                let why = format!("too many tables cannot be read, at last: {why}");
+                let why = format!("too many tables cannot be read; the last one: {why}");
                 store.refuse_writes(plans, why);
             }
             return error;
