@@ -1,11 +1,10 @@
-//! Options: of a store, of a keyspace, of one read or write.
+//! Options of a store, of a keyspace, and of one read or write.
 //!
-//! An option of a keyspace that decides how its tables look or how they are arranged is written
-//! down in the store when the keyspace is created; the options of a store are its opener's affair
-//! and may differ from one opening to the next.
+//! A keyspace is created with its options, which decide how its tables look and how they are
+//! arranged. The store records them. A store's options are not recorded: each open gives its own.
 //!
-//! The defaults aim at low CPU per operation and low write amplification while a scan has a few
-//! sorted runs to merge at most; `docs/decisions` has the figures.
+//! The defaults aim at low CPU use per operation and low write amplification, while a scan merges
+//! only a few sorted runs. The figures are in `docs/decisions`.
 
 mod presets;
 
@@ -17,59 +16,69 @@ use bytes::Bytes;
 use imbrex_record_log::{BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX};
 use std::ops::{Bound, RangeBounds};
 
-/// Well within what a memtable can address; see `memtable::arena`.
+/// A memtable can address more than this; see `memtable::arena`.
 const MEMTABLE_LEN_BYTES_MAX: u64 = 4 << 30;
-/// How long a data block may be asked to be; a value longer than that has one of its own length.
+/// The largest length that a keyspace may ask for its data blocks. A longer value has a block for
+/// itself.
 pub(crate) const DATA_BLOCK_LEN_BYTES_MAX: u32 = 16 << 20;
 
-/// Options of an open store; none of them is written down.
+/// Options of an open store. None of them is recorded in the store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether an empty file layer is made into an empty store, or refused.
+    /// Whether opening an empty file layer creates a store. If not, it is an error.
     pub create_if_missing: bool,
-    /// A memtable that holds this much is frozen and flushed. The log of a crash that must be
-    /// replayed is about as long.
+    /// The length at which a memtable is frozen and flushed. The log to replay after a crash is
+    /// about as long.
     pub memtable_len_bytes: u64,
-    /// Frozen memtables of one keyspace that may wait for their flush before writes wait too.
+    /// The number of frozen memtables per keyspace that may wait for their flush. With more, writes
+    /// wait too.
     pub immutable_memtable_count_max: usize,
-    /// When all logs together get longer, the keyspaces that keep the oldest one are flushed. It is looked at when a log
-    /// ends, and one that keyspaces share ends when it alone is longer than this and than a memtable: all
-    /// together may be twice as long, and longer where flushes lag.
+    /// The length of all logs together at which the keyspaces that keep the oldest log are flushed.
+    /// The check runs when a log ends. A log that keyspaces share ends when it alone is longer than
+    /// this and than a memtable. So all logs together may be twice as long, and longer if flushes
+    /// are slow.
     pub log_len_bytes_max: u64,
-    /// How much of the log is kept in memory before it goes to its file. Of the writes that were not synced a crash of
-    /// the program alone takes less than that and the last one; and, whole, the one of which only the end was there.
+    /// How much of the log is buffered in memory before it goes to its file. A crash of the program
+    /// alone loses the unsynced writes in this buffer: fewer bytes than this, plus the last write.
+    /// A write that is only partly in the buffer is lost whole.
     pub log_frame_len_bytes: usize,
-    /// Whether a log that is full becomes a table of level 0 as it lies, instead of its memtable being
-    /// written again: writes cost half until the first compaction, reads of what was not
-    /// compacted yet cost a seek for every value. For stores with one keyspace: a log with the writes of several is
-    /// flushed as usual.
+    /// Whether a full log becomes a table of level 0 in place. Otherwise its memtable is written as
+    /// a new table. With this option, a write costs half until the first compaction, and a read of
+    /// data not yet compacted costs a seek per value. The option is for stores with one keyspace: a
+    /// log with writes of several is flushed as usual.
     pub logs_are_tables: bool,
-    /// Whether logs go to the flash drive while a compaction runs (`offload`): for files on two drives.
+    /// Whether logs are written to the flash drive while a compaction runs (`offload`). It needs
+    /// files on two drives.
     pub offloads: bool,
-    /// How long each write waits while more than [`Options::offloaded_file_count_max`] files lie on the flash drive;
-    /// 0 for never. It lets compaction take the files down before they fill flash.
+    /// How long each write waits while the flash drive holds more than
+    /// [`Options::offloaded_file_count_max`] files; 0 for no wait. The delay lets compaction move
+    /// the files to the main drive before flash fills up.
     pub offload_delay_ns: u64,
-    /// So many files may accumulate on the flash drive before writes are delayed; the log that is written is one.
+    /// How many files the flash drive may hold before writes are delayed. The current log counts as
+    /// one.
     pub offloaded_file_count_max: usize,
-    /// When no compaction has run for so long, what is not due yet is compacted too; 0 for never.
+    /// The time without a compaction after which compactions start early, before they are due; 0
+    /// for never.
     pub eager_after_ns: u64,
     /// Memory for cached data blocks.
     pub block_cache_len_bytes: u64,
-    /// Compactions that may run at a time, besides one flush. A disk has one head: two would send it
-    /// to and fro; and each holds a table in memory.
+    /// The number of compactions that may run at a time, besides one flush. A disk has one head,
+    /// which two compactions would move to and fro, and each holds a table in memory.
     pub max_background_jobs: usize,
-    /// How much a compaction reads at a time: on a disk, a seek costs as much as about 2 MB.
+    /// How much a compaction reads at a time. On a disk, a seek costs as much time as reading about
+    /// 2 MB.
     pub compaction_read_len_bytes: usize,
-    /// Writes are refused while the file layer has less user space than this times
-    /// [`Options::memtable_len_bytes`]: what is in memory already must still find its place.
+    /// Writes are refused while the file layer has less user space than this number times
+    /// [`Options::memtable_len_bytes`], because the data in memory must still fit on the drive.
     pub free_memtable_count_min: u64,
-    /// How many of the last compactions [`crate::Metrics::compactions`] tells of.
+    /// How many of the most recent compactions [`crate::Metrics::compactions`] lists.
     pub compaction_line_count_max: usize,
-    /// Whether the store is opened to be written to, or only to be read.
+    /// Whether the store is opened for writing or only for reading.
     pub open_mode: OpenMode,
-    /// Whether the background jobs start by themselves; a tool that only looks switches it off.
+    /// Whether background jobs start by themselves. Tools that only inspect a store switch this
+    /// off.
     pub background_work: bool,
-    /// The options of the default keyspace when the store is created.
+    /// The options of the default keyspace, used when the store is created.
     pub keyspace: KeyspaceOptions,
 }
 
@@ -79,15 +88,17 @@ pub enum OpenMode {
     /// Reads and writes.
     #[default]
     ReadWrite,
-    /// Reads alone: no file changes, and what the logs hold stays in memory. What lies below the files may write
-    /// when it is opened, to recover.
+    /// Reads only: no file changes, and the content of the logs stays in memory. The layer below
+    /// the files may write during open, in order to recover.
     ReadOnly,
-    /// As [`OpenMode::ReadOnly`], without the tables and logs on a flash drive that is not there: reads find what lies
-    /// on the drive, which may be an older value, or one that was deleted. For what can be saved of a store
-    /// whose flash drive is lost; [`crate::Recovery::missing`] says what was left out.
+    /// Like [`OpenMode::ReadOnly`], but tables and logs on a missing flash drive are left out.
+    /// Reads find the data on the main drive, which may be an older value or one that was deleted.
+    /// Use it to save data from a store whose flash drive is lost; [`crate::Recovery::missing`]
+    /// lists the missing files.
     ReadOnlyInPart,
-    /// As [`OpenMode::ReadOnlyInPart`], and what is damaged is passed over too, when the store is opened and by
-    /// cursors; [`crate::Db::losses`] says what. Opening opens all tables. For what can be saved from a failing drive.
+    /// Like [`OpenMode::ReadOnlyInPart`], but the open and all cursors also skip damaged data;
+    /// [`crate::Db::losses`] lists it. Opening the store opens every table. Use it to save data from
+    /// a failing drive.
     Salvage,
 }
 
@@ -124,10 +135,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses what cannot work.
+    /// Checks every option.
     ///
     /// # Errors
-    /// [`EngineError::BadOption`], naming the option and the rule.
+    /// [`EngineError::BadOption`], with the option and the rule that it breaks.
     pub fn check(&self) -> Result<(), EngineError> {
         let memtable = self.memtable_len_bytes;
         let is_memtable = (4096..=MEMTABLE_LEN_BYTES_MAX).contains(&memtable);
@@ -151,31 +162,33 @@ fn require(holds: bool, option: &'static str, rule: &'static str) -> Result<(), 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None = 1,
-    /// LZ4: a few hundred MB/s in, several GB/s out.
+    /// LZ4: compresses a few hundred MB/s, decompresses several GB/s.
     #[default]
     Lz4 = 2,
-    /// Zstandard, level 3: smaller and slower.
+    /// Zstandard, level 3: smaller and slower than LZ4.
     Zstd = 3,
 }
 
-/// Which policy arranges a keyspace's tables.
+/// The policy that arranges a keyspace's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum CompactionKind {
-    /// Level 0 of overlapping runs, below it one sorted run a level, each larger by a factor.
+    /// Level 0 of overlapping runs, and one sorted run in each level below, each longer than the
+    /// one above by a factor.
     #[default]
     Leveled = 1,
-    /// As leveled, but tables that one compaction wrote to level 2 or below are stored as a set, and
-    /// victims come first from sets of which more is dead: SEALDB's. Made for placements that lay
-    /// sets contiguously.
+    /// Like leveled, but the tables that one compaction writes to level 2 or below are stored as a
+    /// set. Victims come first from the sets with the most dead tables. This is SEALDB's policy,
+    /// made for placements that store sets contiguously.
     SetAware = 2,
-    /// Two levels of overlapping tables, merged only where they are out of order: SMRDB's. Wants
-    /// tables as long as a band and [`KeyspaceOptions::histogram_len_bytes`].
+    /// Two levels of overlapping tables, merged only where they are out of order. This is SMRDB's
+    /// policy. It works best with tables as long as a band and with
+    /// [`KeyspaceOptions::histogram_len_bytes`].
     Smrdb = 3,
-    /// As leveled, but deeper levels are compacted a window of zones at a time, so that whole zones
-    /// empty themselves; made for the placement `zone-per-level`.
+    /// Like leveled, but deeper levels are compacted one window of zones at a time, so that whole
+    /// zones empty themselves. Made for the placement `zone-per-level`.
     Gear = 4,
 }
 
@@ -183,9 +196,10 @@ pub enum CompactionKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum VictimOrder {
-    /// Round and round by key, as LevelDB does.
+    /// Round-robin by key, like LevelDB.
     RoundRobin = 1,
-    /// The one that overlaps least of the next level for its length; by key where that is equal.
+    /// The table that overlaps the fewest bytes of the next level for its length; round-robin by
+    /// key among equals.
     #[default]
     MinOverlap = 2,
 }
@@ -194,48 +208,51 @@ pub enum VictimOrder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum VictimGrowth {
-    /// Neighbours, as many as stay with what they overlap below 50 tables' worth: each compaction
-    /// pays once for the tables at its two ends.
+    /// As many neighbours as stay, with the tables they overlap, below 50 tables' worth of bytes.
+    /// Each compaction also rewrites the tables that overlap its two ends, and a longer one pays
+    /// for them less often.
     #[default]
     Neighbours = 1,
-    /// One, as LevelDB does; its neighbours go along only if that adds nothing of the next level and
-    /// all stays below 25 tables' worth. Nothing goes down early because of deletes.
+    /// One, like LevelDB. Its neighbours join only if that adds no table of the next level and the
+    /// whole stays below 25 tables' worth of bytes. Tables with deletes do not go down early.
     Single = 2,
 }
 
-/// Options of a keyspace, written down when it is created.
+/// Options of a keyspace. The store records them when the keyspace is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
-    /// How long a table gets.
+    /// The length at which a table ends.
     pub table_len_bytes: u64,
-    /// How long a data block gets before compression.
+    /// The length at which a data block ends, before compression.
     pub block_len_bytes: u32,
-    /// How its data blocks are compressed.
+    /// How data blocks are compressed.
     pub compression: Compression,
-    /// Bits of filter a key; 0 for none. 10 let one miss in a hundred through.
+    /// Filter bits per key; 0 for no filter. With 10 bits, about one lookup of a missing key in a
+    /// hundred passes the filter.
     pub filter_bits_per_key: u32,
-    /// The policy.
+    /// The compaction policy.
     pub compaction: CompactionKind,
-    /// Runs in level 0 that start a compaction.
+    /// The number of runs in level 0 that starts a compaction.
     pub l0_compact_run_count: u32,
-    /// Runs in level 0 from which on writes advance only as fast as compaction does.
+    /// The number of runs in level 0 at which writes slow down to the speed of compaction.
     pub l0_slowdown_run_count: u32,
-    /// Runs in level 0 at which writes wait.
+    /// The number of runs in level 0 at which writes wait.
     pub l0_stop_run_count: u32,
-    /// How long level 1 may get.
+    /// The length of level 1 above which it is compacted.
     pub base_level_len_bytes: u64,
-    /// How much longer each level may get than the one above.
+    /// The ratio between the length limits of a level and of the level above it.
     pub level_factor: u32,
-    /// A table may overlap this many tables' worth of the level after next.
+    /// The number of tables' worth of bytes that a table may overlap in the level after next.
     pub grandparent_table_count_max: u32,
     /// Which table of a level that is too long goes down first.
     pub victim_order: VictimOrder,
-    /// How many go down together.
+    /// How many tables go down together.
     pub victim_growth: VictimGrowth,
-    /// How long the byte histogram in each table may get; 0 for none. Only SMRDB's compaction asks
-    /// for it, and it stays in memory while the table is open.
+    /// The length limit of the byte histogram in each table; 0 for no histogram. Only SMRDB's
+    /// compaction uses it. It stays in memory while the table is open.
     pub histogram_len_bytes: u32,
-    /// How many tables of level 1 may lie over one key before SMRDB's compaction merges some there.
+    /// The number of tables of level 1 that may cover one key before SMRDB's compaction merges some
+    /// of them.
     pub overlap_count_max: u32,
 }
 
@@ -262,10 +279,10 @@ impl Default for KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// Refuses what cannot work.
+    /// Checks every option.
     ///
     /// # Errors
-    /// [`EngineError::BadOption`], naming the option and the rule.
+    /// [`EngineError::BadOption`], with the option and the rule that it breaks.
     pub fn check(&self) -> Result<(), EngineError> {
         require(self.table_len_bytes >= 4096, "table_len_bytes", "at least 4096")?;
         let block = self.block_len_bytes;
@@ -291,35 +308,36 @@ impl KeyspaceOptions {
 /// Options of one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether the write returns only when it is durable.
+    /// Whether the write returns only after it is durable.
     pub sync: bool,
 }
 
 impl WriteOptions {
-    /// Durable on return.
+    /// A write that is durable on return.
     pub const SYNC: WriteOptions = WriteOptions { sync: true };
 }
 
 /// Options of an iterator.
 #[derive(Clone, Debug)]
 pub struct ReadOptions<'a> {
-    /// Read as of this snapshot; of now without.
+    /// The snapshot to read at. Without one, the iterator reads the newest state.
     pub snapshot: Option<&'a Snapshot>,
-    /// The first key that may be seen.
+    /// The smallest key that the iterator may return.
     pub lower: Option<Bytes>,
-    /// The first key that may not be seen any more.
+    /// The first key that the iterator may no longer return.
     pub upper: Option<Bytes>,
-    /// Whether blocks read go into the cache.
+    /// Whether the blocks that are read go into the cache.
     pub fill_cache: bool,
-    /// How far to read ahead once the iterator moves on steadily; 0 for not at all.
+    /// How far to read ahead once the iterator moves steadily in one direction; 0 for no
+    /// read-ahead.
     pub read_ahead_bytes: usize,
-    /// How much the first read after a seek fetches of each sorted run; 0 for one block. On a disk a
-    /// scan known to be long gains by saying so: each further read costs a seek.
+    /// How much the first read after a seek fetches from each sorted run; 0 for one block. For a
+    /// scan that is known to be long, a larger value saves seeks of the disk.
     pub read_ahead_bytes_min: usize,
 }
 
 impl<'a> ReadOptions<'a> {
-    /// The same options for the keys in `range` alone.
+    /// The same options, limited to the keys in `range`.
     #[must_use]
     pub fn within<K: AsRef<[u8]>>(self, range: impl RangeBounds<K>) -> ReadOptions<'a> {
         let after = |key: &K| Bytes::from([key.as_ref(), &[0]].concat());
@@ -339,7 +357,7 @@ impl<'a> ReadOptions<'a> {
         }
     }
 
-    /// The same options for the keys that start with `prefix` alone.
+    /// The same options, limited to the keys that start with `prefix`.
     #[must_use]
     pub fn with_prefix(self, prefix: impl AsRef<[u8]>) -> ReadOptions<'a> {
         ReadOptions {

@@ -1,5 +1,5 @@
-//! Options by the name of the design they follow: what each paper says, and what we chose where it
-//! says nothing.
+//! Options by the name of the design they follow: the values of each paper, and our choices where
+//! the paper gives none.
 //!
 //! All of them leave blocks uncompressed, so that lengths on the drive are the user's lengths.
 
@@ -9,8 +9,8 @@ use super::{
 };
 
 impl Options {
-    /// LevelDB 1.19 on a file system: memtable of 4 MiB, block cache of 8 MiB, and a compaction that
-    /// reads 128 KiB at a time. See [`KeyspaceOptions::leveldb_1_19`].
+    /// LevelDB 1.19 on a file system: a memtable of 4 MiB, a block cache of 8 MiB, and compactions
+    /// that read 128 KiB at a time. See [`KeyspaceOptions::leveldb_1_19`].
     pub fn leveldb_1_19() -> Options {
         Options {
             memtable_len_bytes: 4 << 20,
@@ -22,36 +22,37 @@ impl Options {
         }
     }
 
-    /// SEALDB: [`Options::leveldb_1_19`] with sets, and tables that a compaction reads whole, one
-    /// after the other as they lie in their set. See [`KeyspaceOptions::set_aware`].
+    /// SEALDB: [`Options::leveldb_1_19`] with sets. A compaction reads each table whole, in the
+    /// order of the set. See [`KeyspaceOptions::set_aware`].
     pub fn set_aware() -> Options {
         Options {
-            // A table and what its blocks and index add, so that it is one read.
+            // More than a table with its blocks and index, so that a table is one read.
             compaction_read_len_bytes: 8 << 20,
             keyspace: KeyspaceOptions::set_aware(),
             ..Options::leveldb_1_19()
         }
     }
 
-    /// SMRDB's own organisation, SMRDB-SOC. See [`KeyspaceOptions::smrdb`].
+    /// SMRDB with its own organisation, SMRDB-SOC. See [`KeyspaceOptions::smrdb`].
     pub fn smrdb(band_len_bytes: u64) -> Options {
         Options::of_bands(band_len_bytes, KeyspaceOptions::smrdb(band_len_bytes))
     }
 
     fn of_bands(band_len_bytes: u64, keyspace: KeyspaceOptions) -> Options {
         Options {
-            // Less than a table, so that a flush never writes two of which one is all but empty.
+            // Shorter than a table, so that a flush never writes two tables of which one is almost
+            // empty.
             memtable_len_bytes: (band_len_bytes - band_len_bytes / 16).min(MEMTABLE_LEN_BYTES_MAX),
             log_len_bytes_max: band_len_bytes.saturating_mul(4),
             block_cache_len_bytes: 8 << 20,
-            // Whole tables would be a band of memory for each that is merged.
+            // Reading whole tables would take a band of memory for each input.
             compaction_read_len_bytes: 4 << 20,
             keyspace,
             ..Options::default()
         }
     }
 
-    /// Leveled compaction of tables as long as a band: SMRDB-LOC. See
+    /// SMRDB-LOC: leveled compaction of tables as long as a band. See
     /// [`KeyspaceOptions::smrdb_leveled`].
     pub fn smrdb_leveled(band_len_bytes: u64) -> Options {
         Options::of_bands(band_len_bytes, KeyspaceOptions::smrdb_leveled(band_len_bytes))
@@ -59,8 +60,8 @@ impl Options {
 }
 
 impl KeyspaceOptions {
-    /// LevelDB 1.19: tables of 4 MB; level 0 goes down at 4 runs, slows writes at 8 and stops them at
-    /// 12; level 1 of 10 MB, factor 10; one victim at a time, round and round; no filters.
+    /// LevelDB 1.19: tables of 4 MiB; level 0 goes down at 4 runs, slows writes at 8 and stops them
+    /// at 12; level 1 of 10 MiB, factor 10; one victim at a time, round-robin; no filters.
     pub fn leveldb_1_19() -> KeyspaceOptions {
         KeyspaceOptions {
             table_len_bytes: 4 << 20,
@@ -78,13 +79,13 @@ impl KeyspaceOptions {
         }
     }
 
-    /// As [`KeyspaceOptions::leveldb_1_19`], with the sets of SEALDB.
+    /// Like [`KeyspaceOptions::leveldb_1_19`], with the sets of SEALDB.
     pub fn set_aware() -> KeyspaceOptions {
         KeyspaceOptions { compaction: CompactionKind::SetAware, ..KeyspaceOptions::leveldb_1_19() }
     }
 
-    /// Tables as long as a band in two levels, filters and byte histograms; level 0 goes down at 4
-    /// runs, slows writes at 8 and stops them at 12, as in LevelDB.
+    /// Two levels of tables as long as a band, with filters and byte histograms. Level 0 goes down
+    /// at 4 runs, slows writes at 8 and stops them at 12, as in LevelDB.
     pub fn smrdb(band_len_bytes: u64) -> KeyspaceOptions {
         KeyspaceOptions {
             compaction: CompactionKind::Smrdb,
@@ -95,8 +96,8 @@ impl KeyspaceOptions {
         }
     }
 
-    /// As [`KeyspaceOptions::leveldb_1_19`] with tables as long as a band, filters, and a level 1 of
-    /// five tables, which is LevelDB's own ratio (10 MB and 2 MB).
+    /// Like [`KeyspaceOptions::leveldb_1_19`], but with tables as long as a band, filters, and a
+    /// level 1 of five tables, which is LevelDB's own ratio (10 MB and 2 MB).
     pub fn smrdb_leveled(band_len_bytes: u64) -> KeyspaceOptions {
         KeyspaceOptions {
             table_len_bytes: table_len_bytes_in(band_len_bytes),
@@ -107,8 +108,8 @@ impl KeyspaceOptions {
     }
 }
 
-/// A table ends a little after it has reached its length: with the rest of the block, its index and
-/// its footer it must still fit the band.
+/// A little less than the band. A table ends shortly after it reaches this length, and must still
+/// fit into the band with the rest of its last block, its index and its footer.
 fn table_len_bytes_in(band_len_bytes: u64) -> u64 {
     band_len_bytes - band_len_bytes / 64
 }

@@ -1,19 +1,20 @@
-//! A range of keys as a Rust iterator, from both ends.
+//! A range of keys as a Rust iterator that works from both ends.
 
 use super::Iter;
 use crate::EngineError;
 use bytes::Bytes;
 
-/// The entries of a range in order of key; also from the back. Ends after the first error.
+/// The entries of a range in key order, from the front or from the back. The iterator ends after
+/// the first error.
 ///
-/// Cost: taking turns between the ends costs a seek a turn.
+/// Cost: each change between front and back costs a seek.
 #[derive(Debug)]
 pub struct Entries {
     iter: Iter,
-    /// The last key given out at each end.
+    /// The last key returned at each end.
     front: Option<Bytes>,
     back: Option<Bytes>,
-    /// At which end the cursor stands, on the key given out last.
+    /// The end at which the cursor is, on the last key returned there.
     at: Option<Side>,
     is_done: bool,
 }
@@ -24,7 +25,7 @@ enum Side {
     Back,
 }
 
-/// The smallest key above all that start with `prefix`; `None` if there is none.
+/// The smallest key behind all keys that start with `prefix`, or `None` if no key is.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();

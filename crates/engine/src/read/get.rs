@@ -1,4 +1,4 @@
-//! Point reads: the newest entry of a key, from the newest source to the oldest.
+//! Point reads: the newest visible entry of a key, searched from the newest source to the oldest.
 
 use crate::EngineError;
 use crate::key::Seq;
@@ -10,9 +10,10 @@ use crate::version::TableSlot;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The value of `user_key` as of `snapshot`.
+/// Returns the value of `user_key` as of `snapshot`.
 ///
-/// Sources are asked from the newest to the oldest; the first that knows the key decides (V2).
+/// Sources are searched from the newest to the oldest. The first one that has an entry or a range
+/// tombstone for the key decides (V2).
 pub(crate) fn get(
     view: &SuperVersion,
     user_key: &[u8],
@@ -50,7 +51,8 @@ pub(crate) fn get(
     Ok(None)
 }
 
-/// What one source says about a key: its newest entry and its newest range tombstone over it.
+/// What one source has for a key, from its newest entry and its newest range tombstone over the
+/// key.
 enum Verdict {
     Silent,
     Deleted,

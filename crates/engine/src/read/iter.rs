@@ -1,8 +1,8 @@
-//! The user's cursor: the newest visible version of every live key, both ways.
+//! The user's cursor: the newest visible version of every live key, in both directions.
 //!
 //! ```text
-//!   Forward    merged cursor ->  | a#9 | a#4 | b#2 |       the value is the merged cursor's, the
-//!                                  ^ stands here           key a copy, to pass over a#4
+//!   Forward    merged cursor ->  | a#9 | a#4 | b#2 |       the value is the merged cursor's; the
+//!                                  ^ stands here           key is a copy, used to skip a#4
 //!   Backward   | a#9 | a#4 | b#2 |  <- merged cursor       key and value are copies: the newest
 //!                        ^ stands before all of `b`        version of a key comes last
 //! ```
@@ -10,8 +10,8 @@
 //! Invariants
 //!   I1  Forward, the merged cursor stands on the current entry. Backward, it stands before every
 //!       version of the current key.
-//!   I2  What is seen does not change while the cursor lives: sources only gain entries above the
-//!       snapshot, and tombstones are taken when the cursor is made.
+//!   I2  A cursor shows the same state for its whole life: its sources gain only entries newer than
+//!       its snapshot, and it takes the range tombstones when it is made.
 
 use crate::EngineError;
 use crate::iter::InternalIter;
@@ -23,27 +23,27 @@ use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
-/// So many versions of one key are stepped over one by one; then a seek is cheaper.
+/// The number of entries to step over one by one. With more versions of one key, a seek is cheaper.
 const STEP_COUNT_MAX: usize = 8;
 
-/// What a cursor reads from.
+/// The sources of a cursor.
 pub(crate) struct IterSources {
     /// Memtables and tables, the newest first.
     pub(crate) entries: Vec<Box<dyn InternalIter>>,
-    /// The range tombstones of all of them, in any order.
+    /// The range tombstones of all sources, in any order.
     pub(crate) tombstones: Vec<Arc<FragmentedTombstones>>,
-    /// Where damage is noted that is passed over.
+    /// The record of skipped damage. Without one, damage is an error.
     pub(crate) losses: Option<Arc<Losses>>,
-    /// Whatever must stay alive as long as the cursor: a version, a snapshot.
+    /// An object that must live as long as the cursor, such as a version or a snapshot.
     pub(crate) pin: Option<Box<dyn Any + Send>>,
 }
 
-/// Which keys a cursor shows.
+/// The bounds of a cursor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IterBounds {
-    /// The first key, if there is a bound.
+    /// The first key, if bounded.
     pub(crate) lower: Option<Bytes>,
-    /// The key after the last one, if there is a bound.
+    /// The first key behind the last one, if bounded.
     pub(crate) upper: Option<Bytes>,
 }
 
@@ -54,10 +54,10 @@ enum State {
     Backward,
 }
 
-/// A cursor over the live keys of a keyspace, as they were when it was made.
+/// A cursor over the live keys of a keyspace, as they were when the cursor was made.
 ///
-/// It starts nowhere: seek first. A move that fails leaves it nowhere. It keeps the files it reads
-/// from being freed, so a cursor that is kept for long keeps space.
+/// A new cursor has no position: seek first. A move that fails leaves it without one. A cursor
+/// keeps the files it reads from being freed, so a long-lived cursor keeps their space in use.
 pub struct Iter {
     merged: MergingIter<Box<dyn InternalIter>>,
     covers: Covers,
@@ -65,9 +65,9 @@ pub struct Iter {
     snapshot: Seq,
     bounds: IterBounds,
     state: State,
-    /// The current key; while looking forward, the last one that is done with.
+    /// The current key. During a forward search: the last key whose versions are to be skipped.
     key: Vec<u8>,
-    /// Backward: the current value.
+    /// The current value, if the direction is backward.
     value: Vec<u8>,
     _pin: Option<Box<dyn Any + Send>>,
 }
@@ -97,19 +97,19 @@ impl Iter {
         }
     }
 
-    /// Whether the cursor stands on a key.
+    /// Whether the cursor is on a key.
     #[inline]
     pub fn valid(&self) -> bool {
         self.state != State::Nowhere
     }
 
-    /// The current key; empty if the cursor is nowhere.
+    /// The current key; empty if the cursor has no position.
     #[inline]
     pub fn key(&self) -> &[u8] {
         if self.valid() { &self.key } else { &[] }
     }
 
-    /// The current value; empty if the cursor is nowhere.
+    /// The current value; empty if the cursor has no position.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self.state {
@@ -122,7 +122,7 @@ impl Iter {
     /// Moves to the first key.
     ///
     /// # Errors
-    /// [`EngineError::Corrupt`], [`EngineError::Files`]; so do all moves.
+    /// [`EngineError::Corrupt`] and [`EngineError::Files`]. All other moves return the same errors.
     pub fn seek_to_first(&mut self) -> Result<(), EngineError> {
         self.state = State::Nowhere;
         match &self.bounds.lower {
@@ -138,7 +138,7 @@ impl Iter {
     /// Moves to the last key.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// Like [`Iter::seek_to_first`].
     pub fn seek_to_last(&mut self) -> Result<(), EngineError> {
         self.state = State::Nowhere;
         match &self.bounds.upper {
@@ -151,7 +151,7 @@ impl Iter {
     /// Moves to the first key at or after `target`.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// Like [`Iter::seek_to_first`].
     pub fn seek(&mut self, target: impl AsRef<[u8]>) -> Result<(), EngineError> {
         self.state = State::Nowhere;
         let target = target.as_ref();
@@ -164,7 +164,7 @@ impl Iter {
     /// Moves to the last key at or before `target`.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// Like [`Iter::seek_to_first`].
     pub fn seek_for_prev(&mut self, target: impl AsRef<[u8]>) -> Result<(), EngineError> {
         let target = target.as_ref();
         if self.bounds.upper.as_ref().is_some_and(|upper| target >= upper) {
@@ -175,10 +175,11 @@ impl Iter {
         self.find_backward()
     }
 
-    /// Moves to the next key; nowhere after the last. A cursor that is nowhere stays there.
+    /// Moves to the next key. After the last key, the cursor loses its position. A cursor without a
+    /// position stays without one.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// Like [`Iter::seek_to_first`].
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its entry and may fail")]
     pub fn next(&mut self) -> Result<(), EngineError> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
@@ -194,10 +195,11 @@ impl Iter {
         }
     }
 
-    /// Moves to the key before; nowhere before the first. A cursor that is nowhere stays there.
+    /// Moves to the previous key. Before the first key, the cursor loses its position. A cursor
+    /// without a position stays without one.
     ///
     /// # Errors
-    /// As [`Iter::seek_to_first`].
+    /// Like [`Iter::seek_to_first`].
     pub fn prev(&mut self) -> Result<(), EngineError> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Nowhere => Ok(()),
@@ -209,8 +211,8 @@ impl Iter {
         }
     }
 
-    /// From the merged cursor on, finds the first key to show. With `is_key_done`, versions of
-    /// `self.key` are passed over.
+    /// Searches forward from the merged cursor for the next key to show. If `is_key_done`, versions
+    /// of `self.key` are skipped.
     fn find_forward(&mut self, mut is_key_done: bool) -> Result<(), EngineError> {
         let (mut old_count, mut unseen_count) = (0, 0);
         while self.merged.valid() {
@@ -255,14 +257,15 @@ impl Iter {
         Ok(())
     }
 
-    /// Loads the value of `self.key`; false if it is damaged and is passed over with its key.
+    /// Loads the value of `self.key`. Returns false if the value is damaged and damage is skipped.
     #[inline]
     fn loads_value(&mut self) -> Result<bool, EngineError> {
         let loaded = self.merged.load_value();
         self.is_shown(loaded)
     }
 
-    /// Whether `self.key` is shown, whose value was `loaded`; false if that is damaged and is passed over.
+    /// Whether to show `self.key`, given how loading its value went. Returns false if the value is
+    /// damaged and damage is skipped.
     #[inline]
     fn is_shown(&self, loaded: Result<u64, EngineError>) -> Result<bool, EngineError> {
         match (loaded, &self.losses) {
@@ -275,10 +278,12 @@ impl Iter {
         }
     }
 
-    /// From the merged cursor back, finds the last key to show, and its newest visible version,
-    /// which is the last one met. What cannot be read of the others hurts nobody.
+    /// Searches backward from the merged cursor for the next key to show. Its newest visible
+    /// version is the last one in this direction. Damage to the value of an older version is
+    /// ignored.
     fn find_backward(&mut self) -> Result<(), EngineError> {
-        // How loading went where the newest version of `self.key` so far is live.
+        // How loading went for the newest version of `self.key` found so far; `None` if that
+        // version is deleted.
         let mut found: Option<Result<u64, EngineError>> = None;
         while self.merged.valid() {
             let InternalKey { user_key, trailer } = self.merged.key();
@@ -318,7 +323,7 @@ impl Iter {
     }
 }
 
-/// Equality of keys that mostly differ: most of these differ in their first or last 8 bytes.
+/// Equality of keys that usually differ. Most such keys differ in their first or last 8 bytes.
 #[inline]
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let (ends_a, ends_b) =
@@ -326,17 +331,18 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     ends_a == ends_b && a == b
 }
 
-/// Where a seek goes that passes over every version of `user_key`.
+/// A seek target behind every version of `user_key`.
 fn after_all(user_key: &[u8]) -> InternalKey<'_> {
     InternalKey::new(user_key, Trailer(0))
 }
 
-/// Where a seek goes that stops before every version of `user_key`.
+/// A seek target before every version of `user_key`.
 fn before_all(user_key: &[u8]) -> InternalKey<'_> {
     InternalKey::new(user_key, Trailer(u64::MAX))
 }
 
-/// The range tombstones of all sources, and what they say about the keys around the last one asked.
+/// The range tombstones of all sources. The answer for the last key is kept, with the stretch of
+/// keys that it holds for.
 struct Covers {
     views: Vec<Arc<FragmentedTombstones>>,
     snapshot: Seq,
@@ -346,12 +352,12 @@ struct Covers {
 impl Covers {
     fn new(mut views: Vec<Arc<FragmentedTombstones>>, snapshot: Seq) -> Covers {
         views.retain(|view| !view.is_empty());
-        // No key lies in it: the first question looks.
+        // No key is in this stretch, so the first lookup computes one.
         let nowhere = Cover { start: None, end: Some(Bytes::new()), seq: None };
         Covers { views, snapshot, around: nowhere }
     }
 
-    /// Whether an entry is deleted by a range tombstone that the reader sees (R3).
+    /// Whether a range tombstone visible at the snapshot deletes an entry (R3).
     #[inline]
     fn covers(&mut self, user_key: &[u8], seq: Seq) -> bool {
         !self.views.is_empty() && self.covers_among(user_key, seq)

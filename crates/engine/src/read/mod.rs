@@ -1,4 +1,4 @@
-//! Reading in order: what a reader at a snapshot sees of memtables and tables merged together.
+//! Ordered reads: what a reader at a snapshot sees of memtables and tables merged together.
 //!
 //! ```text
 //!   merged      a#9 Put  a#4 Put  b#8 Delete  b#2 Put  c#3 Put        tombstone [c, d)#5

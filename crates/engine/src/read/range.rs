@@ -1,4 +1,4 @@
-//! What a cursor over a keyspace merges: a cursor over each sorted run, and all range tombstones.
+//! The inputs of a keyspace's cursor: one cursor for each sorted run, and all range tombstones.
 
 use crate::EngineError;
 use crate::iter::InternalIter;
@@ -9,7 +9,7 @@ use crate::table::cache::BlockCache;
 use crate::table::{LevelIter, TableReadOptions};
 use std::sync::Arc;
 
-/// The cursors and the range tombstones that a cursor merges.
+/// The cursors and range tombstones to merge.
 type Sources = (Vec<Box<dyn InternalIter>>, Vec<Arc<FragmentedTombstones>>);
 
 /// The sources of `view`: memtables from the newest to the oldest, then the levels from the top.

@@ -1,4 +1,4 @@
-//! Sorted runs that cursors walk over, opening one table after the other.
+//! Sorted runs that cursors iterate over, opening one table after another.
 
 use crate::EngineError;
 use crate::table::cache::BlockCache;
@@ -6,7 +6,7 @@ use crate::table::{SortedRun, Table};
 use crate::version::{TableSlot, Version};
 use std::sync::Arc;
 
-/// Tables of one run with the cache they are opened with.
+/// Tables of one run, with the cache to open them with.
 #[derive(Clone, Debug)]
 pub(crate) struct RunView {
     pub(crate) tables: Vec<Arc<TableSlot>>,
@@ -27,7 +27,8 @@ impl SortedRun for RunView {
     }
 }
 
-/// A run of a version, or a lane where a level has many runs, for an iterator: nothing is copied.
+/// A run of a version, for an iterator. If the level is crowded, it is a lane of the level's cover.
+/// No table list is copied.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOfView {
     pub(crate) version: Arc<Version>,

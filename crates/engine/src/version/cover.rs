@@ -1,5 +1,5 @@
-//! A level of many overlapping runs, made ready for reading: which tables have a key, and as how few
-//! runs a scan sees them.
+//! An index over a level of many overlapping runs: the tables that cover each key, and the level as
+//! few sorted lists for scans.
 //!
 //! ```text
 //!   run 9   |------a------|       |---b---|        pieces:   a | a c | c | b c | b | d
@@ -7,14 +7,14 @@
 //!   run 4                                  |--d--|
 //! ```
 //!
-//! A get asks the tables of one piece and no other; a scan merges lanes: as many as there are tables
-//! at the most crowded key, however many runs they are.
+//! A get searches only the tables of one piece. A scan merges lanes. There are as many lanes as
+//! tables at the most crowded key, however many runs the level has.
 //!
 //! Invariants
-//!   C1  Pieces ascend, and a piece names the tables that have its keys in their range, those of
-//!       newer runs first.
-//!   C2  The tables of a lane are sorted and disjoint. A lane mixes runs: its tables say nothing about
-//!       the age of those in others, but entries do by their sequence numbers.
+//!   C1  Pieces are in ascending key order. A piece lists the tables whose ranges contain its keys,
+//!       those of newer runs first.
+//!   C2  The tables of a lane are sorted and disjoint. A lane mixes runs, so it has no age relative
+//!       to other lanes; sequence numbers decide which entry is newer.
 
 use super::{Run, TableMeta, TableSlot};
 use bytes::Bytes;
@@ -22,28 +22,31 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// With more runs than this, reads go by the cover.
+/// The number of runs above which reads use the cover.
 const CROWDED_RUN_COUNT: usize = 4;
 
-/// The tables of a level by key.
+/// The tables of a level, indexed by key.
 #[derive(Debug, Default)]
 pub(crate) struct Cover {
-    /// By run, the newest first.
+    /// All tables, those of newer runs first.
     tables: Vec<Arc<TableSlot>>,
-    /// Where each piece starts, and where in `lists` its tables are, up to those of the next.
+    /// For each piece, its first key and where its tables begin in `lists`. They end where those of
+    /// the next piece begin.
     pieces: Vec<(Bytes, u32)>,
     lists: Vec<u32>,
     lanes: Vec<Vec<Arc<TableSlot>>>,
 }
 
-/// Whether reads of these runs go by their cover.
+/// Whether reads of these runs use the cover.
 #[inline]
 pub(crate) fn is_crowded(runs: &[Run]) -> bool {
     runs.len() > CROWDED_RUN_COUNT
 }
 
 impl Cover {
-    /// Cost: as much as there are tables over each piece, all together.
+    /// Builds the cover.
+    ///
+    /// Cost: the sum of the number of tables over each piece.
     pub(crate) fn new(runs: &[Run]) -> Cover {
         let tables: Vec<_> = runs.iter().flat_map(|run| &run.tables).cloned().collect();
         let mut borders: Vec<(Bytes, bool, u32)> = Vec::with_capacity(2 * tables.len());
@@ -70,7 +73,9 @@ impl Cover {
         Cover { tables, pieces, lists, lanes }
     }
 
-    /// The tables whose range holds `user_key`, those of newer runs first. Cost: one binary search.
+    /// The tables whose range contains `user_key`, those of newer runs first.
+    ///
+    /// Cost: one binary search.
     #[inline]
     pub(crate) fn at(&self, user_key: &[u8]) -> impl Iterator<Item = &Arc<TableSlot>> {
         let next = self.pieces.partition_point(|(start, _)| &start[..] <= user_key);
@@ -84,13 +89,13 @@ impl Cover {
         list.iter().map(|&index| &self.tables[index as usize])
     }
 
-    /// All tables, in as few sorted and disjoint lists as that is possible.
+    /// All tables in the smallest number of sorted, disjoint lists.
     pub(crate) fn lanes(&self) -> &[Vec<Arc<TableSlot>>] {
         &self.lanes
     }
 }
 
-/// `tables` in as few sorted and disjoint lists as that is possible.
+/// Divides `tables` into the smallest number of sorted, disjoint lists.
 pub(crate) fn lanes(mut tables: Vec<Arc<TableSlot>>) -> Vec<Vec<Arc<TableSlot>>> {
     tables.sort_by(|a, b| by_key(&a.meta, &b.meta));
     let mut lanes: Vec<Vec<Arc<TableSlot>>> = Vec::new();
@@ -106,7 +111,7 @@ pub(crate) fn lanes(mut tables: Vec<Arc<TableSlot>>) -> Vec<Vec<Arc<TableSlot>>>
     lanes
 }
 
-/// The order of tables by where they start; it leaves nothing open.
+/// Orders tables by their smallest key, then by id, so that no two are equal.
 pub(crate) fn by_key(a: &TableMeta, b: &TableMeta) -> Ordering {
     (&a.smallest, a.id).cmp(&(&b.smallest, b.id))
 }

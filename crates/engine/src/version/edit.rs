@@ -1,4 +1,4 @@
-//! A version edit: what one commit changes about the store, in words; `format` has the bytes.
+//! A version edit: what one commit changes about the store. `format` defines its bytes.
 
 pub(crate) use crate::batch::KeyspaceId;
 
@@ -6,7 +6,7 @@ use super::{RunId, TableId, TableMeta};
 use crate::options::KeyspaceOptions;
 use crate::wal::{log_name, log_number};
 
-/// A log's number: larger is newer.
+/// The number of a log. A larger number is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogId(pub(crate) u64);
 
@@ -15,19 +15,20 @@ impl LogId {
         log_name(self.0)
     }
 
-    /// What its frames carry: numbers begin anew when a drive is formatted, and frames of the store
-    /// before may still lie where a log owns blocks that it has not written.
+    /// The id that the log's frames carry. Log numbers restart when a drive is formatted, and a log
+    /// may own unwritten blocks that still contain frames of the previous store. Including
+    /// `format_id` keeps the two apart.
     pub(crate) fn frame_id(self, format_id: u64) -> u64 {
         self.0 ^ format_id.wrapping_mul(0xd6e8_feb8_6659_fd93)
     }
 
-    /// The number in the name of a log; `None` for another file.
+    /// The number in a log's file name; `None` for any other file.
     pub(crate) fn of_file_name(name: &str) -> Option<LogId> {
         log_number(name).map(LogId)
     }
 }
 
-/// Numbers that only grow.
+/// Counters that only increase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     /// The next number for a table, log or group.
@@ -38,7 +39,7 @@ pub(crate) struct Counters {
     pub(crate) last_seq: u64,
 }
 
-/// A keyspace as it is written down.
+/// A keyspace as the store records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyspaceRecord {
     pub(crate) id: KeyspaceId,
@@ -46,7 +47,7 @@ pub(crate) struct KeyspaceRecord {
     pub(crate) options: KeyspaceOptions,
 }
 
-/// A table's arrival at a place.
+/// A table that is added to a level and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableAdd {
     pub(crate) keyspace: KeyspaceId,
@@ -55,14 +56,14 @@ pub(crate) struct TableAdd {
     pub(crate) meta: TableMeta,
 }
 
-/// A checkpoint as it is written down: an encoded snapshot of the store's state.
+/// A checkpoint as the store records it: an encoded snapshot of the store's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckpointRecord {
     pub(crate) name: String,
     pub(crate) snapshot: Vec<u8>,
 }
 
-/// What one commit changes. Applied in the order of the fields.
+/// The changes of one commit, applied in the order of the fields.
 ///
 /// A table that moves is removed and added again with the same id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +72,7 @@ pub(crate) struct VersionEdit {
     pub(crate) keyspaces_created: Vec<KeyspaceRecord>,
     pub(crate) tables_removed: Vec<(KeyspaceId, TableId)>,
     pub(crate) tables_added: Vec<TableAdd>,
-    /// Logs before this one hold nothing of the keyspace that is not in a table.
+    /// Per keyspace, the first log that may hold data that is in no table.
     pub(crate) log_floors: Vec<(KeyspaceId, LogId)>,
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
     pub(crate) checkpoints_created: Vec<CheckpointRecord>,

@@ -14,14 +14,14 @@ const FORMAT_VERSION: u16 = 2;
 const HEADER_LEN_BYTES: usize = 16;
 const CRC_AT: usize = 12;
 
-/// The highest format version this program knows.
+/// The highest format version that this program can read.
 pub(crate) const FORMAT_VERSION_KNOWN: u32 = FORMAT_VERSION as u32;
 
-/// What a record stands for.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
-    /// A change.
+    /// A change to the state.
     Edit = 1,
     /// The whole state.
     Snapshot = 2,
@@ -39,16 +39,16 @@ const TAG_CHECKPOINT_DROPPED: u8 = 8;
 const FLAG_LARGEST_EXCLUDED: u8 = 1;
 const FLAG_LOGGED: u8 = 2;
 
-/// Why bytes are no version edit.
+/// Why bytes are not a valid version edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// Written by a newer program.
+    /// A newer program wrote them.
     Version { got: u32 },
-    /// Damaged, at an offset in the record.
+    /// They are damaged at this offset in the record.
     At { offset: usize, reason: String },
 }
 
-/// The bytes of `edit`.
+/// Encodes `edit`.
 pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&MAGIC);
@@ -160,10 +160,10 @@ fn put_table(out: &mut Vec<u8>, add: &TableAdd) {
     out.extend_from_slice(&meta.largest);
 }
 
-/// The edit in `bytes`, which is the whole record.
+/// Decodes `bytes`, which must be one whole record.
 ///
 /// # Errors
-/// [`Malformed`]; never a panic, whatever the bytes.
+/// [`Malformed`]. No input makes it panic.
 pub(crate) fn decode(bytes: &[u8]) -> Result<(RecordKind, VersionEdit), Malformed> {
     let mut header = Cursor { bytes, at: 0 };
     if header.take(4)? != MAGIC {
@@ -333,7 +333,7 @@ fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
     Ok(TableAdd { keyspace, level, run, meta })
 }
 
-/// Takes fields off the front of bytes that may be anything.
+/// Reads fields from the front of untrusted bytes.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,4 +1,4 @@
-//! Versions: which tables form which level, immutable, one a keyspace.
+//! Versions: which tables form which level. A version is immutable and belongs to one keyspace.
 //!
 //! ```text
 //!   L0   run 9   [b....m]  [n......x]      newest run first; the tables of a run are disjoint
@@ -8,14 +8,14 @@
 //! ```
 //!
 //! Invariants
-//!   V1  The tables of a run are sorted by key and disjoint; all entries of one user key that a run
-//!       has lie in one of its tables.
-//!   V2  For one user key everything in a newer run is newer than everything in an older run of the
-//!       level, and everything in a level newer than everything in the levels below it.
+//!   V1  The tables of a run are sorted by key and disjoint. All entries of one user key in a run
+//!       are in one of its tables.
+//!   V2  For one user key, everything in a newer run is newer than everything in an older run of
+//!       the same level, and everything in a level is newer than everything in the levels below it.
 //!   V3  A table is in one place of one version; its id was never used before.
 //!   V4  The ids of the runs of a level are distinct and descend.
 //!
-//! Not here: how edits become durable (`set`), who decides what to merge (`compaction`).
+//! Not here: how edits become durable (`set`), how compactions are chosen (`compaction`).
 
 pub(crate) mod cover;
 pub(crate) mod edit;
@@ -38,10 +38,10 @@ use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, OnceLock};
 
-/// How many levels there are.
+/// The number of levels.
 pub(crate) const LEVEL_COUNT: usize = 7;
 
-/// A table's number; with [`TableId::file_name`] its name.
+/// The number of a table. [`TableId::file_name`] makes a file name of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TableId(pub(crate) u64);
 
@@ -57,43 +57,45 @@ impl fmt::Display for TableId {
     }
 }
 
-/// The age of a run among those of its level: larger is newer.
+/// The age of a run within its level. A larger number is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunId(pub(crate) u64);
 
 impl RunId {
-    /// The one run of a level that has but one.
+    /// The id of the run in a level that has only one.
     pub(crate) const ONLY: RunId = RunId(0);
 }
 
-/// What is known about a table without opening it.
+/// The facts about a table that are known without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableMeta {
     pub(crate) id: TableId,
     pub(crate) len_bytes: u64,
     /// The smallest user key, range tombstones included.
     pub(crate) smallest: Bytes,
-    /// The largest user key, or where the last range tombstone ends.
+    /// The largest user key, or the end of the last range tombstone.
     pub(crate) largest: Bytes,
-    /// `largest` is where a range tombstone ends: itself not in the table.
+    /// `largest` is the end of a range tombstone, so the key itself is not in the table.
     pub(crate) largest_excluded: bool,
     pub(crate) seq_min: Seq,
     pub(crate) seq_max: Seq,
     pub(crate) entry_count: u64,
     pub(crate) delete_count: u64,
     pub(crate) range_tombstone_count: u64,
-    /// Keys and values before compression.
+    /// The length of keys and values before compression.
     pub(crate) raw_len_bytes: u64,
-    /// Which flush or compaction wrote it.
+    /// The flush or compaction that wrote the table.
     pub(crate) group: GroupId,
-    /// How many tables that one wrote: with those still there, how many of them are dead.
+    /// The number of tables that the same flush or compaction wrote. Minus those still in the
+    /// version, this gives the number of dead ones.
     pub(crate) group_table_count: u32,
-    /// It began as a log, which has its values (`band`).
+    /// The table began as a log, and the log has its values (`band`).
     pub(crate) is_logged: bool,
 }
 
 impl TableMeta {
-    /// Where `user_key` lies: before the table's range, in it, or after it.
+    /// Compares `user_key` with the table's range: `Less` is before it, `Equal` in it, `Greater`
+    /// behind it.
     pub(crate) fn place(&self, user_key: &[u8]) -> Ordering {
         if user_key < &self.smallest[..] {
             return Ordering::Less;
@@ -105,12 +107,12 @@ impl TableMeta {
         }
     }
 
-    /// Whether all of the table lies before `start`.
+    /// Whether the whole table is before `start`.
     pub(crate) fn ends_before(&self, start: &[u8]) -> bool {
         &self.largest[..] < start || (self.largest_excluded && self.largest[..] == *start)
     }
 
-    /// The range of its keys.
+    /// The key range of the table.
     pub(crate) fn range(&self) -> KeyRange {
         KeyRange {
             smallest: self.smallest.clone(),
@@ -120,7 +122,7 @@ impl TableMeta {
     }
 }
 
-/// A range of user keys that some tables cover together.
+/// A range of user keys, such as the range that some tables span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) smallest: Bytes,
@@ -129,7 +131,7 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// The smallest range that holds all of `tables`; `None` for no tables.
+    /// The smallest range that contains all of `tables`; `None` if there are none.
     pub(crate) fn of<'a>(tables: impl IntoIterator<Item = &'a TableMeta>) -> Option<KeyRange> {
         let mut tables = tables.into_iter();
         let mut range = tables.next()?.range();
@@ -157,7 +159,7 @@ impl KeyRange {
         &self.largest[..] < start || (self.largest_excluded && self.largest[..] == *start)
     }
 
-    /// The first key behind it.
+    /// The first key behind the range.
     pub(crate) fn end(&self) -> Bytes {
         match self.largest_excluded {
             true => self.largest.clone(),
@@ -174,12 +176,12 @@ impl KeyRange {
     }
 }
 
-/// A table of a version: what is known about it, and the open table once it was needed.
+/// A table of a version: its metadata, and the open table after its first use.
 pub(crate) struct TableSlot {
     pub(crate) meta: TableMeta,
     file: OnceLock<Arc<dyn FileReader>>,
     table: OnceLock<Arc<Table>>,
-    /// Who asked for the properties met damage.
+    /// Reading the properties found damage, so `properties` does not try again.
     is_silent: AtomicBool,
 }
 
@@ -189,13 +191,13 @@ impl TableSlot {
         Arc::new(TableSlot { meta, file, table, is_silent: AtomicBool::new(false) })
     }
 
-    /// Opens the file called `name`, so that its bytes stay while this slot lives (F3).
+    /// Opens the file `name`, so that its bytes exist while this slot does (F3).
     pub(crate) fn attach(&self, files: &dyn Files, name: &str) -> Result<(), EngineError> {
         if self.file.get().is_none() {
             let what = format!("open table {name}");
             let file = files.open(name).map_err(EngineError::files(what))?;
             let got_bytes = file.len_bytes();
-            // How long a log is may be known only roughly.
+            // The recorded length of a log may be shorter than the file.
             let is_rough = self.meta.is_logged && self.meta.len_bytes <= got_bytes;
             if !is_rough && got_bytes != self.meta.len_bytes {
                 return Err(EngineError::Corrupt {
@@ -215,12 +217,12 @@ impl TableSlot {
         Ok(())
     }
 
-    /// The file, once attached.
+    /// The file, if attached.
     pub(crate) fn file(&self) -> Option<&Arc<dyn FileReader>> {
         self.file.get()
     }
 
-    /// The open table; reads footer, index and filter the first time.
+    /// The open table. The first call reads footer, index and filter.
     pub(crate) fn open(&self, cache: &Arc<BlockCache>) -> Result<&Arc<Table>, EngineError> {
         if let Some(table) = self.table.get() {
             return Ok(table);
@@ -231,8 +233,8 @@ impl TableSlot {
         Ok(self.table.get_or_init(|| table))
     }
 
-    /// What the table says about itself, for who can do without and asks again and again: a table that could
-    /// not be opened is not tried a second time, as a drive may take many seconds to give up a sector.
+    /// The table's properties, for callers that ask often and can do without them. After damage,
+    /// the table is not tried again, because a drive may spend many seconds on a bad sector.
     pub(crate) fn properties(&self, cache: &Arc<BlockCache>) -> Option<TableProperties> {
         if self.opened().is_none() && self.is_silent.load(atomic::Ordering::Relaxed) {
             return None;
@@ -246,7 +248,7 @@ impl TableSlot {
         }
     }
 
-    /// Opens the table without what is damaged of it, as far as it can do without.
+    /// Opens the table without its damaged parts, if it can be used without them.
     pub(crate) fn open_in_part(
         &self,
         cache: &Arc<BlockCache>,
@@ -258,7 +260,7 @@ impl TableSlot {
         Ok(())
     }
 
-    /// The open table, if it was needed before.
+    /// The open table, if it has been used before.
     pub(crate) fn opened(&self) -> Option<&Arc<Table>> {
         self.table.get()
     }
@@ -270,7 +272,7 @@ impl fmt::Debug for TableSlot {
     }
 }
 
-/// Tables in key order, disjoint (V1).
+/// Disjoint tables in key order (V1).
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) id: RunId,
@@ -278,7 +280,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The table whose range holds `user_key`. Cost: one binary search.
+    /// The table whose range contains `user_key`.
+    ///
+    /// Cost: one binary search.
     pub(crate) fn find(&self, user_key: &[u8]) -> Option<&Arc<TableSlot>> {
         let at =
             self.tables.partition_point(|table| table.meta.place(user_key) == Ordering::Greater);
@@ -301,12 +305,12 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Level {
     pub(crate) runs: Vec<Run>,
-    /// Made when it is first read by; forgotten when tables come or go.
+    /// Built on first use, and discarded when a table is added or removed.
     cover: OnceLock<Arc<Cover>>,
 }
 
 impl Level {
-    /// The tables by key, if there are so many runs that reads go by that.
+    /// The cover, if the level has enough runs for reads to use it.
     #[inline]
     pub(crate) fn cover(&self) -> Option<&Cover> {
         if !cover::is_crowded(&self.runs) {
@@ -364,7 +368,7 @@ impl Level {
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) levels: [Level; LEVEL_COUNT],
-    /// The tables that have range tombstones: an iterator asks them all.
+    /// The tables with range tombstones. Every iterator reads those of all of them.
     pub(crate) tombstoned: Vec<Arc<TableSlot>>,
 }
 
@@ -401,7 +405,7 @@ impl Version {
         self.levels.iter_mut().find_map(|level| level.remove(id))
     }
 
-    /// Whether a level below `level`, of which there may be none, has a table in `range`.
+    /// Whether any level below `level` has a table in `range`. `level` may be the last one.
     pub(crate) fn has_overlap_below(&self, level: u8, range: &KeyRange) -> bool {
         self.levels
             .iter()
@@ -409,7 +413,7 @@ impl Version {
             .any(|l| l.runs.iter().any(|run| !run.overlapping(range).is_empty()))
     }
 
-    /// Walks the whole structure: the first violation of V1, V3 or V4 as text.
+    /// Checks the whole structure. Returns the first violation of V1, V3 or V4 as text.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut ids = std::collections::BTreeSet::new();
         for (number, level) in self.levels.iter().enumerate() {
@@ -446,7 +450,7 @@ impl Version {
 }
 
 impl fmt::Display for Version {
-    /// A line a run: `L1 run 0: 000004[a..f] 000005[g..m)`.
+    /// One line per run: `L1 run 0: 000004[a..f] 000005[g..m)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, level) in self.levels.iter().enumerate() {
             for run in &level.runs {

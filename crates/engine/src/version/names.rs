@@ -1,9 +1,9 @@
-//! Names: of keyspaces and checkpoints, and of the files that a checkpoint keeps.
+//! Names of keyspaces and checkpoints, and of the files that a checkpoint keeps.
 
 use crate::EngineError;
 use crate::version::TableId;
 
-/// Names are part of file names and are printed: short, without surprises.
+/// Checks a name. Names become part of file names and are printed, so they are short and plain.
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), EngineError> {
     let is_plain = |c: char| !c.is_control() && c != '/';
     if (1..=128).contains(&name.len()) && name.chars().all(is_plain) {
@@ -13,12 +13,12 @@ pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), EngineErr
     Err(EngineError::BadName { what, name: name.chars().take(64).collect(), rule })
 }
 
-/// What the names of a checkpoint's tables begin with.
+/// The prefix of the names of a checkpoint's tables.
 pub(crate) fn names_prefix(checkpoint: &str) -> String {
     format!("checkpoint/{checkpoint}/")
 }
 
-/// What a checkpoint calls a table.
+/// The name of a table within a checkpoint.
 pub(crate) fn linked_name(checkpoint: &str, table: TableId) -> String {
     names_prefix(checkpoint) + &table.file_name()
 }

@@ -1,4 +1,4 @@
-//! The state of the store that is durable: what the edits so far come to.
+//! The durable state of the store: the result of all edits so far.
 
 use super::edit::{
     CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
@@ -16,20 +16,20 @@ pub(crate) struct KeyspaceEntry {
     pub(crate) version: Arc<Version>,
 }
 
-/// What the edits so far come to. Cheap to clone: versions are shared until they change.
+/// The result of all edits so far. Cloning is cheap, because versions are shared until they change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreState {
     pub(crate) counters: Counters,
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceEntry>,
-    /// Encoded snapshots, by name.
+    /// Encoded snapshots, by checkpoint name.
     pub(crate) checkpoints: BTreeMap<String, Arc<[u8]>>,
 }
 
 impl StoreState {
-    /// Applies `edit`; on an error the state is half changed and must be thrown away.
+    /// Applies `edit`. After an error, the state may be half changed and must be discarded.
     ///
     /// # Errors
-    /// What does not fit, as text: the caller knows where the edit came from.
+    /// The contradiction, as text. Only the caller knows where the edit came from.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<(), String> {
         if let Some(counters) = edit.counters {
             let old = self.counters;
@@ -116,7 +116,7 @@ impl StoreState {
         self.keyspaces.values().any(|entry| entry.version.tables().next().is_some())
     }
 
-    /// The one edit that makes this state out of nothing.
+    /// An edit that creates this state from the empty one.
     pub(crate) fn to_edit(&self) -> VersionEdit {
         let mut edit = VersionEdit { counters: Some(self.counters), ..VersionEdit::default() };
         for (&id, entry) in &self.keyspaces {

@@ -31,7 +31,7 @@ fn add(level: u8, run: u64, meta: TableMeta) -> TableAdd {
     TableAdd { keyspace: KeyspaceId(0), level, run: RunId(run), meta }
 }
 
-/// One of everything.
+/// An edit with one item of every kind.
 fn full_edit() -> VersionEdit {
     VersionEdit {
         counters: Some(Counters { next_id: 42, next_keyspace_id: 2, last_seq: 99 }),
@@ -91,8 +91,8 @@ fn garbage_is_an_error_and_never_a_panic() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         assert!(format::decode(&flipped).is_err(), "bit {bit} flipped");
     }
-    // Past the checksum: damage every byte of the body and mend the checksum, so that the fields
-    // themselves are put to the test. Some results are valid edits; none is a panic.
+    // Damages every byte of the body and repairs the checksum, so that decoding reaches the fields.
+    // Some results are valid edits; none may panic.
     let mut prng = Prng::new(7);
     for _ in 0..5000 {
         let mut wild = bytes.clone();
@@ -208,7 +208,7 @@ fn a_run_finds_the_table_of_a_key() {
     assert_eq!(found, [None, Some(1), Some(1), None, None, Some(2), Some(2), None]);
 }
 
-/// A file of which the drive reads nothing, and how often it was asked.
+/// A file that the drive cannot read. It counts the attempts.
 #[derive(Debug, Default)]
 struct BadFile {
     read_count: AtomicU64,
@@ -238,8 +238,9 @@ impl FileReader for BadFile {
     }
 }
 
-/// SMRDB's plans ask all that level 1 has over a stretch for histograms, and each look for a plan read the bad
-/// sector of a table that cannot be opened again, under the lock that flushes wait for.
+/// SMRDB's plans read the histograms of all tables of level 1 in a stretch. If a table could not be
+/// opened, every planning step used to read its bad sector again, under the lock that flushes wait
+/// for.
 #[test]
 fn who_asks_for_properties_reads_a_bad_table_once() {
     let (slot, file) = (TableSlot::new(meta(1, "a", "b")), Arc::new(BadFile::default()));
@@ -252,7 +253,7 @@ fn who_asks_for_properties_reads_a_bad_table_once() {
         assert!(slot.properties(&cache).is_none());
     }
     assert_eq!(read_count(), once);
-    // Who needs the table tries again: an error may pass.
+    // A caller that needs the table tries again, because an error may be temporary.
     slot.open(&cache).unwrap_err();
     assert!(read_count() > once);
 }

@@ -10,7 +10,8 @@ use std::ops::Bound;
 type Live = BTreeMap<Vec<u8>, Vec<u8>>;
 type Listed = (Vec<u8>, Trailer, Vec<u8>);
 
-/// Writes spread over memtables and lists standing for tables, and what a map says of each moment.
+/// Writes spread over memtables and over lists that stand for tables, with the expected state after
+/// each write.
 struct World {
     memtables: Vec<Arc<Memtable>>,
     lists: Vec<(Vec<Listed>, Vec<RangeTombstone>)>,
@@ -48,7 +49,7 @@ impl World {
         world
     }
 
-    /// To the newest memtable or list, or a fresh one.
+    /// Adds an entry to the newest memtable or list, or to a new one.
     fn write(&mut self, prng: &mut Prng, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         if self.memtables.is_empty() || prng.chance(1, 60) {
             self.memtables.push(Arc::new(Memtable::new(0)));
@@ -224,8 +225,8 @@ fn a_failed_move_leaves_the_cursor_nowhere() {
     }
 }
 
-/// Backward the versions of a key come oldest first: one with a damaged value failed the move, though it was
-/// overwritten, and was told as lost where damage is passed over.
+/// Backward, the versions of a key come oldest first. A damaged value of an overwritten version
+/// used to fail the move, or to be reported as lost if damage is skipped.
 #[test]
 fn only_the_newest_value_of_a_key_is_missed() {
     let entry =
