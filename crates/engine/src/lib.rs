@@ -39,12 +39,12 @@
 //!
 //! # What it is
 //!
-//! A log-structured merge-tree over the file layer `imbrex-files`: it names levels and groups, and
-//! never sees a zone or a track. Follow one `put` down:
+//! A log-structured merge-tree over the file layer `imbrex-files`. It knows levels and groups, and
+//! never sees a zone or a track. One `put` passes through these steps:
 //!
 //! ```text
 //!   db         Keyspace::put                 checks the key
-//!   write      gate, sequence number         waits where the store lags, refuses where it is full
+//!   write      gate, sequence number         stalls while the store lags, refuses while it is full
 //!   wal        record in the log             the only thing a sync has to make durable
 //!   memtable   sorted in memory              where reads look first
 //!   ---------- acknowledged ------------------------------------------------------------------
@@ -52,12 +52,13 @@
 //!   compaction merged down, level by level   a policy plans, a job merges, one commit each
 //! ```
 //!
-//! and one `get`: memtables from the newest to the oldest, then the levels from the top; in each
-//! sorted run at most one table, whose filter answers for most absent keys without a read.
+//! A `get` reads the memtables from the newest to the oldest, then the levels from the top. In each
+//! sorted run at most one table can hold the key. The table's filter excludes most absent keys
+//! without a read.
 //!
-//! # Reading it
+//! # Reading the code
 //!
-//! From the bottom up, each folder importing only those before it:
+//! From the bottom up; each folder imports only those before it:
 //!
 //! ```text
 //!   key, batch, merge, options ...     ground: vocabulary that all others share
@@ -66,19 +67,20 @@
 //!   compaction                         policies plan (pure), merges write tables
 //!   store                              the state of an open store, and the commit that changes it
 //!   read                               point reads, cursors, ranges
-//!   work                               writes, flushes, compactions: they do, and decide nothing
+//!   work                               writes, flushes, compactions: they execute, and decide nothing
 //!   open                               whole-store procedures: recovery, check, dump
-//!   db                                 the doors: Db, Keyspace
+//!   db                                 the handles: Db, Keyspace
 //! ```
 //!
-//! Background work is two kinds of [`Job`](imbrex_clockwork::Job)s; with a virtual runtime they are
-//! interleaved with the foreground on one thread, in an order that a seed decides.
+//! Background work runs as [`Job`](imbrex_clockwork::Job)s: flushes, compactions, and a look-out
+//! for idle periods. With a virtual runtime, jobs are interleaved with the foreground on one
+//! thread, in an order that a seed decides.
 //!
 //! # When not to use it
 //!
 //! Transactions that both read and write are not provided: a batch is atomic, but the store does
-//! not detect that another writer changed a key after this one read it. A drive is open in one
-//! process at a time.
+//! not detect that another writer changed a key after this one read it. Only one process at a time
+//! can open a drive.
 //!
 //! # Durability
 #![doc = include_str!("../docs/durability.md")]

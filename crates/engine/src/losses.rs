@@ -5,8 +5,7 @@
 //!            an index partition          the keys between two separators
 //!            a data block                the keys between two separators
 //!            a value stored in a log     one key
-//!   log      a frame                     the writes up to the next record that begins in a whole
-//!            frame
+//!   log      a frame                     the writes up to the next record that begins in a whole frame
 //! ```
 //!
 //! Not here: the code that skips them ([`crate::table`], [`crate::wal`], [`crate::open::recover`]).

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   SuperVersion { active, immutables (newest first), version }     one load returns all of it
-//!        ^ replaced: a rotation moves active to immutables, a commit moves immutables to the
-//!        version
+//!        ^ replaced: a rotation moves active to immutables, a commit moves immutables to the version
 //! ```
 //!
 //! Invariants

@@ -1,15 +1,15 @@
 //! The inside of an open store: the state that handles, the write path and background jobs share.
 //!
 //! ```text
-//!   Db, Keyspace            handles of the user, cheap to clone                  (`db`)
+//!   Db, Keyspace            handles of the user, cheap to clone                         (`db`)
 //!        |
-//!      Store --- Writer         one at a time: sequence numbers, the log         (`writer`)
-//!        |  \--- KeyspaceState  memtables and version, replaced as a whole       (`keyspace`)
-//!        |  \--- VersionSet     the durable state; changed by one commit at a time(`durable`, `commit`)
-//!        |  \--- Plans          which compactions run                            (`compaction::busy`)
-//!        |  \--- Admission      which writes are admitted, by the space left     (`space`, `admission`)
+//!      Store --- Writer         one at a time: sequence numbers, the log                (`writer`)
+//!        |  \--- KeyspaceState  memtables and version, replaced as a whole              (`keyspace`)
+//!        |  \--- VersionSet     the durable state; changed by one commit at a time      (`durable`, `commit`)
+//!        |  \--- Plans          which compactions run                                   (`compaction::busy`)
+//!        |  \--- Admission      which writes are admitted, by the space left            (`space`, `admission`)
 //!        |
-//!   writes, flushes, compactions   functions over the store, and jobs on the scheduler(`work`)
+//!   writes, flushes, compactions   functions over the store, and jobs on the scheduler  (`work`)
 //! ```
 //!
 //! Invariants

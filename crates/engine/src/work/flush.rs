@@ -15,7 +15,7 @@
 //!
 //! Invariants
 //!   U1  While a [`Cut`] stands, the tables hold every write to the logs before it and no write to
-//!       a later log, and the counters of the durable state agree.
+//!       a later log. The counters of the durable state agree.
 //!   U2  No keyspace is created and no drop of one begins while a cut stands: the reason for either
 //!       may have been written after the cut.
 

@@ -1,10 +1,9 @@
 //! Progress of a manual compaction on its way down the levels.
 //!
 //! ```text
-//!   level 0   a            read: a + b          the data in the range goes down level by level,
-//!   and
-//!   level 1   b            then: a + b + c      each level it passes joins it: the estimate is an
-//!   level 2   c                                 upper bound, recomputed at each level
+//!   level 0   a            read: a + b          the data in the range goes down level by level; each
+//!   level 1   b            then: a + b + c      level it passes joins it. The estimate is an upper
+//!   level 2   c                                 bound, recomputed at each level.
 //! ```
 
 use crate::EngineError;
