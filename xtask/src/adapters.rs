@@ -129,6 +129,7 @@ fn make(root: &Path, adapter: &str, prefix: Option<&Path>) -> Result<()> {
     let mut make = Command::new("make");
     // What a chore prints on standard output is its result.
     make.args(["-C", adapter, "-j2"]).current_dir(root).stdout(std::io::stderr());
+    make.arg(format!("CAPI={}", cargo::target(root).display()));
     if let Some(prefix) = prefix {
         make.arg(format!("HYPERLEVELDB={}", prefix.display()));
     }
@@ -157,7 +158,7 @@ impl Session {
         options: &[&str],
     ) -> Result<Session> {
         std::fs::create_dir_all(dir).context("cannot make a directory for test drives")?;
-        let imbrex = root.join("target/release/imbrex");
+        let imbrex = cargo::imbrex(root);
         let drive = dir.join(layout);
         let _ = std::fs::remove_file(&drive);
         let status = Command::new(&imbrex)

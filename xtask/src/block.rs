@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path, may_skip: bool) -> Result<()> {
     for (door, sector) in
         [(Door::Socket, "512"), (Door::Socket, "4096"), (Door::Port, "512"), (Door::Tls, "4096")]
     {
-        let stand = Stand { imbrex: root.join("target/release/imbrex"), dir: dir.clone(), door };
+        let stand = Stand { imbrex: cargo::imbrex(root), dir: dir.clone(), door };
         stand.story(sector).with_context(|| format!("over a {door:?}, sectors of {sector}"))?;
         let more = if door == Door::Tls { "" } else { ", qemu-io, fio" };
         println!(

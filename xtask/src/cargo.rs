@@ -5,13 +5,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether programs are linked without optimizing across crates.
-static IS_LINKED_PLAINLY: AtomicBool = AtomicBool::new(false);
+/// Set in the environment of a chore for which everything is built already, as the gate builds it.
+pub(crate) const BUILT: &str = "IMBREX_GATE_BUILT";
 
-/// From here on programs are linked without optimizing across crates: for tests, which need no speed that is measured.
-/// That takes minutes, and cargo builds each crate anew for a library and for a program when it is to be done.
-pub(crate) fn link_plainly() {
-    IS_LINKED_PLAINLY.store(true, Ordering::Relaxed);
+/// Whether this process is a step of the gate.
+static IS_GATE: AtomicBool = AtomicBool::new(false);
+
+/// From here on this process is a step of the gate: chores use what the gate has built, with the profile `ci`, and
+/// build nothing.
+pub(crate) fn be_gate() {
+    IS_GATE.store(true, Ordering::Relaxed);
+}
+
+fn is_gate() -> bool {
+    IS_GATE.load(Ordering::Relaxed) || std::env::var_os(BUILT).is_some()
+}
+
+/// Where the programs and libraries are that chores use.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    root.join(if is_gate() { "target/ci" } else { "target/release" })
+}
+
+/// The program `imbrex` that chores use.
+pub(crate) fn imbrex(root: &Path) -> PathBuf {
+    target(root).join("imbrex")
+}
+
+/// The gate's one build: every library, program and test. Whatever else the gate asks of cargo chooses the same packages
+/// and the same profile, because cargo builds a crate once for each choice of features and each profile.
+pub(crate) fn whole_build(cargo: Cargo) -> Cargo {
+    let build = ["build", "--workspace", "--lib", "--bins", "--tests", "--profile", "ci"];
+    cargo.args(build).args(["--features", TESTED_FEATURES])
 }
 
 /// The directory that holds the root `Cargo.toml`.
@@ -56,15 +80,6 @@ impl Cargo {
         self
     }
 
-    /// `cargo`, for what is built as a release.
-    pub(crate) fn release(root: &Path) -> Cargo {
-        let cargo = Cargo::new(root);
-        match IS_LINKED_PLAINLY.load(Ordering::Relaxed) {
-            true => cargo.env("CARGO_PROFILE_RELEASE_LTO", "off"),
-            false => cargo,
-        }
-    }
-
     /// The line that does the same in a shell.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
@@ -98,16 +113,20 @@ impl Cargo {
 /// Features that `cargo run` leaves out and every chore tests: other stores for `imbrex ycsb`.
 pub(crate) const TESTED_FEATURES: &str = "imbrex-cli/redis,imbrex-cli/foreign";
 
-/// Builds the program and the C API, optimized. Every chore takes the default members for this, and never a package:
-/// cargo builds what packages share once for each choice of their features.
+/// Builds the program and the C API, optimized; the gate has them. Every chore takes the default members for this, and
+/// never a package: cargo builds what packages share once for each choice of their features.
 pub(crate) fn build(root: &Path) -> Result<()> {
+    if is_gate() {
+        return Ok(());
+    }
     let build = ["build", "--release", "--features", TESTED_FEATURES, "--lib", "--bin", "imbrex"];
-    Cargo::release(root).args(build).run()
+    Cargo::new(root).args(build).run()
 }
 
-/// The torture program, which checks after every change what the engine and the file layer hold.
+/// The torture program, built as the gate builds it.
 pub(crate) fn torture(root: &Path) -> Cargo {
-    Cargo::release(root).args(["run", "--release", "--bin", "imbrex-torture", "--"])
+    let run = ["run", "--profile", "ci", "--features", TESTED_FEATURES];
+    Cargo::new(root).args(run).args(["--bin", "imbrex-torture", "--"])
 }
 
 /// Runs one fuzz target for a while, or lists them all.

@@ -6,20 +6,25 @@
 mod adapters;
 mod block;
 mod book;
+mod bugs;
 mod cargo;
 mod ci;
 mod databases;
 mod filesystems;
+mod golden;
 mod guest;
+mod package;
 mod packages;
 mod pages;
 mod program;
 mod random;
 mod results;
+mod soak;
 mod spread;
 mod stress;
 mod tidy;
 mod ublk;
+mod wheel;
 mod ycsb;
 mod zoned;
 
@@ -37,7 +42,13 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     /// Runs everything that CI runs, in the same order, and stops at the first failure.
-    Ci,
+    Ci(ci::CiArgs),
+    /// Runs what needs hours, with fresh seeds: torture, sweeps, databases and file systems under power cuts.
+    Soak(soak::SoakArgs),
+    /// Builds the package for Debian, installs it in a root directory of its own and runs what it brought.
+    Package,
+    /// Plants bugs, one after the other, and says whether torture and the unit tests find them.
+    Bugs(bugs::BugsArgs),
     /// Rewrites the expected outputs of script tests and examples; review the diff.
     Golden {
         /// Only this package (as `cargo test --package`); otherwise all.
@@ -165,8 +176,11 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let root = cargo::workspace_root()?;
     match Args::parse().chore {
-        Chore::Ci => ci::run(&root),
-        Chore::Golden { package } => ci::golden(&root, package.as_deref()),
+        Chore::Ci(args) => ci::run(&root, &args),
+        Chore::Soak(args) => soak::run(&root, &args),
+        Chore::Package => package::run(&root),
+        Chore::Bugs(args) => bugs::run(&root, &args),
+        Chore::Golden { package } => golden::rewrite(&root, package.as_deref()),
         Chore::Tidy => tidy::run(&root),
         Chore::Circles { only } => tidy::circles::print(&root, only.as_deref()),
         Chore::English(args) => tidy::english::run(&root, &args),

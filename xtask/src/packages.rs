@@ -6,22 +6,14 @@
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Once;
 
-static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Says that something is not tested, now and once more at the end of CI; `how` it could be is said now.
+/// Says that something is not tested, and how it could be; CI repeats every such line at its end.
 pub(crate) fn skip(what: &str, how: &str) {
     println!("SKIPPED: {what}");
     if !how.is_empty() {
         println!("         {how}");
     }
-    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
-}
-
-/// What was not tested so far.
-pub(crate) fn skipped() -> Vec<String> {
-    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// A file that is there with a package, and the package's name.
@@ -45,13 +37,28 @@ fn missing(needs: &[Need]) -> Vec<&'static str> {
 
 /// Whether the packages could be installed without asking anybody.
 fn install(needs: &[Need], packages: &[&str]) -> bool {
+    try_install(packages) && missing(needs).is_empty()
+}
+
+/// Installs packages where that needs no question; whether it did. A new container has no list of packages, so the list
+/// is fetched first.
+pub(crate) fn try_install(packages: &[&str]) -> bool {
     println!("installing {}", packages.join(", "));
-    let done = Command::new("apt-get")
-        .args(["install", "-y", "-qq"])
-        .args(packages)
+    static UPDATED: Once = Once::new();
+    UPDATED.call_once(|| {
+        // Without it the list of before may do.
+        let _ = apt_get(&["update", "-qq"]);
+    });
+    apt_get(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
+}
+
+fn apt_get(args: &[&str]) -> bool {
+    let status = Command::new("apt-get")
+        .args(["-o", "DPkg::Lock::Timeout=300"])
+        .args(args)
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status();
-    done.is_ok_and(|status| status.success()) && missing(needs).is_empty()
+    status.is_ok_and(|status| status.success())
 }

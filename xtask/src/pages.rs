@@ -1,6 +1,7 @@
 //! What a page tells people to run, runs: the first command of each results page in its smallest form, and the
 //! commands of the guide, one after the other in an empty directory.
 
+use crate::cargo;
 use crate::results;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -41,9 +42,10 @@ const GUIDE: &[&str] = &[
 const RECORDS: &str =
     "{\"key\": \"bash\", \"value\": \"shell\"}\n{\"key\": \"libc6\", \"value\": \"C\"}\n";
 
-/// Runs them with the program at `target/release/imbrex`, which must have been built.
+/// Runs them with the program `imbrex`, which is built first; the gate has it.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let program = root.join("target/release/imbrex");
+    cargo::build(root)?;
+    let program = cargo::imbrex(root);
     let dir = tempfile::tempdir().context("cannot make a directory")?;
     std::fs::write(dir.path().join("records.jsonl"), RECORDS)
         .context("cannot write the records")?;

@@ -21,6 +21,7 @@
 mod life;
 
 use crate::adapters;
+use crate::cargo;
 use crate::random::Random;
 use anyhow::{Context, Result, bail, ensure};
 use life::{Death, Life};
@@ -199,7 +200,7 @@ impl Drive<'_> {
         std::fs::create_dir_all(dir.join("expected"))
             .context("cannot make a directory for drives")?;
         let drive = dir.join("drive");
-        let status = Command::new(self.root.join("target/release/imbrex"))
+        let status = Command::new(cargo::imbrex(self.root))
             .args(["drive", "create", "--no-store", "--layout", layout, "--seed", "1"])
             .args(["--capacity", &capacity])
             .args(options)

@@ -67,7 +67,7 @@ fn on_redis(root: &Path, may_skip: bool) -> Result<()> {
     cargo::build(root)?;
     // The path of a socket must be short, and the clone's directory may be deep.
     let dir = tempfile::tempdir().context("cannot make a directory for a server")?;
-    let imbrex = root.join("target/release/imbrex");
+    let imbrex = cargo::imbrex(root);
     for (name, properties) in WORKLOADS {
         let stand = Stand { imbrex: imbrex.clone(), server: Server::start(dir.path())? };
         stand.workload(name, properties).with_context(|| format!("workload {name}"))?;

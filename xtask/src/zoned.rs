@@ -80,7 +80,7 @@ pub(crate) fn run(root: &Path, args: &ZonedArgs) -> Result<()> {
 
 fn imbrex(root: &Path) -> Result<PathBuf> {
     cargo::build(root)?;
-    Ok(root.join("target/release/imbrex"))
+    Ok(cargo::imbrex(root))
 }
 
 /// The test of `disk-host` on devices.

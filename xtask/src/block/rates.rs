@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path, args: &RatesArgs) -> Result<()> {
     let dir = root.join("target/block-rates");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).context("cannot make a directory for sockets")?;
-    let stand = Stand { imbrex: root.join("target/release/imbrex"), dir, seconds: args.seconds };
+    let stand = Stand { imbrex: cargo::imbrex(root), dir, seconds: args.seconds };
     println!(
         "| 4 KiB | under way | imbrex, a second | nbdkit, a second | imbrex / nbdkit | imbrex, us of the processor | nbdkit, us |"
     );

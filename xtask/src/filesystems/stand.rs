@@ -8,6 +8,7 @@
 
 use super::kind::{Kind, Shape};
 use super::writer::PROBES;
+use crate::cargo;
 use crate::program::said;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -82,7 +83,7 @@ impl Stand {
             std::fs::create_dir_all(dir.join(name)).context("cannot make a directory")?;
         }
         let stand = Stand {
-            imbrex: root.join("target/release/imbrex"),
+            imbrex: cargo::imbrex(root),
             dir: dir.to_owned(),
             shape,
             size,

@@ -20,7 +20,7 @@ pub(super) fn run(root: &Path, may_skip: bool) -> Result<()> {
         return Ok(());
     }
     cargo::build(root)?;
-    let imbrex = root.join("target/release/imbrex");
+    let imbrex = cargo::imbrex(root);
     let dir = tempfile::tempdir().context("cannot make a directory for databases")?;
     for kind in ["rocksdb", "leveldb"] {
         for (name, properties) in WORKLOADS {

@@ -61,7 +61,7 @@ impl Original {
             return Ok(None);
         }
         cargo::build(root)?;
-        let target = root.join("target/release");
+        let target = cargo::target(root);
         Ok(Some(Original {
             imbrex: target.join("imbrex"),
             library: target.join("libimbrex_capi.so"),
