@@ -359,7 +359,7 @@ fn run(seed: u64) {
 #[test]
 fn seeded_stories_with_power_cuts() {
     let seeds = std::env::var("FILES_SEEDS").ok().and_then(|text| text.parse().ok());
-    for seed in 0..seeds.unwrap_or(120) {
+    for seed in imbrex_clockwork::seeds(seeds.unwrap_or(120)) {
         let result = std::panic::catch_unwind(|| run(seed));
         if let Err(panic) = result {
             eprintln!("failed with seed {seed}");

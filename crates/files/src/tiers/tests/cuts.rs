@@ -525,7 +525,7 @@ fn run(seed: u64) {
 #[test]
 fn seeded_stories_with_power_cuts_on_either_drive() {
     let seeds = std::env::var("FILES_SEEDS").ok().and_then(|text| text.parse().ok());
-    for seed in 0..seeds.unwrap_or(120) {
+    for seed in imbrex_clockwork::seeds(seeds.unwrap_or(120)) {
         if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
             eprintln!("failed with seed {seed}");
             std::panic::resume_unwind(panic);
