@@ -17,15 +17,16 @@ use std::sync::{Mutex, PoisonError};
 const WORKERS: usize = 2;
 
 /// What takes longest, in that order: begun last it would leave a core without work.
-const LONGEST: [&str; 8] = [
-    "imbrex-torture",
-    "imbrex-engine it",
-    "imbrex-translate",
-    "imbrex-files",
-    "imbrex-filesystem",
+const LONGEST: [&str; 9] = [
     "imbrex-cli it",
+    "imbrex-translate",
+    "imbrex-torture",
+    "imbrex-files",
+    "imbrex-engine it",
+    "imbrex-repro",
+    "imbrex-bench",
     "imbrex-disk-sim",
-    "imbrex-engine",
+    "imbrex-workload",
 ];
 
 /// A binary with tests.
