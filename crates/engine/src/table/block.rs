@@ -1,4 +1,4 @@
-//! A data block: entries in internal-key order, with restart points for searching.
+//! A data block: entries in internal-key order, with restart points for searches.
 //!
 //! ```text
 //!   entry | entry | ... | restart offsets | tail
@@ -8,8 +8,8 @@
 //!   tail    = u32: number of restarts; top bit set in a wide block
 //! ```
 //!
-//! A *dense* block has a restart at every entry: keys are used where they lie, nothing is copied, and
-//! a search never scans. Blocks are dense unless sharing prefixes saves an eighth of their bytes.
+//! A *dense* block has a restart at every entry: keys are used in place, nothing is copied, and a
+//! search never scans. A block is dense unless sharing prefixes would save an eighth of its bytes.
 //!
 //! Invariants
 //!   T1  Entries ascend strictly in internal-key order.
@@ -19,13 +19,13 @@ use super::varint::{put_varint, read_len, read_varint};
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use std::cmp::Ordering;
 
-/// Entries between two restarts of a block that shares prefixes: LevelDB's number; a search then
-/// scans 8 entries in the mean.
+/// The number of entries between two restarts in a block that shares prefixes. The value is
+/// LevelDB's; a search then scans 8 entries on average.
 const RESTART_INTERVAL_ENTRIES: usize = 16;
 const WIDE: u32 = 1 << 31;
 const TAIL_LEN_BYTES: usize = 4;
 
-/// How many leading bytes two keys share.
+/// The number of leading bytes that two keys share.
 #[inline]
 pub(crate) fn shared_len(a: &[u8], b: &[u8]) -> usize {
     let mut at = 0;
@@ -39,7 +39,7 @@ pub(crate) fn shared_len(a: &[u8], b: &[u8]) -> usize {
     at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
 }
 
-/// Compares user keys: as slices do, but eight bytes decide most cases without a call.
+/// Compares user keys like slices, but decides most cases by eight bytes, without a call.
 #[inline]
 pub(crate) fn compare_user_keys(a: &[u8], b: &[u8]) -> Ordering {
     if let (Some(x), Some(y)) = (a.first_chunk(), b.first_chunk()) {
@@ -57,7 +57,8 @@ pub(crate) fn compare_keys(a: InternalKey<'_>, b: InternalKey<'_>) -> Ordering {
     compare_user_keys(a.user_key, b.user_key).then_with(|| b.trailer.cmp(&a.trailer))
 }
 
-/// The trailer as it is stored: three bits suffice for the kind, so that numbers are shorter.
+/// The trailer in its stored form. The kind takes only three bits, so that sequence numbers make
+/// shorter varints.
 #[inline]
 pub(crate) fn pack_trailer(trailer: Trailer) -> u64 {
     (trailer.0 >> 8) << 3 | trailer.0 & 7
@@ -80,12 +81,12 @@ pub(crate) struct BlockBuilder {
     restarts: Vec<u32>,
     entries_since_restart: usize,
     shares_prefixes: bool,
-    /// What sharing prefixes saves, or would.
+    /// The bytes that sharing prefixes saves, or would save.
     shared_len_bytes: usize,
 }
 
 impl BlockBuilder {
-    /// Adds an entry whose key has `shared` leading bytes in common with the key before.
+    /// Adds an entry whose key has its first `shared` bytes in common with the previous key.
     #[inline]
     pub(crate) fn add(&mut self, user_key: &[u8], shared: usize, trailer: Trailer, value: &[u8]) {
         let mut stored_shared = 0;
@@ -114,13 +115,13 @@ impl BlockBuilder {
         self.buf.is_empty()
     }
 
-    /// The length of the block if it were finished now.
+    /// The length that the block would have if it were finished now.
     #[inline]
     pub(crate) fn len_bytes(&self) -> usize {
         self.buf.len() + 2 * self.restarts.len() + TAIL_LEN_BYTES
     }
 
-    /// Completes the block and returns its bytes; [`BlockBuilder::clear`] starts the next.
+    /// Completes the block and returns its bytes. [`BlockBuilder::clear`] starts the next block.
     pub(crate) fn finish(&mut self) -> &[u8] {
         let entries_len_bytes = self.buf.len();
         let wide = self.restarts.last().is_some_and(|&last| last > u32::from(u16::MAX));
@@ -133,7 +134,7 @@ impl BlockBuilder {
         }
         let tail = self.restarts.len() as u32 | if wide { WIDE } else { 0 };
         self.buf.extend_from_slice(&tail.to_le_bytes());
-        // Neighbouring blocks are alike, so this block's keys decide how the next one is laid out.
+        // Adjacent blocks are alike, so the keys of this block decide the form of the next one.
         let raw_len_bytes = match self.shares_prefixes {
             true => entries_len_bytes + self.shared_len_bytes,
             false => entries_len_bytes,
@@ -150,7 +151,7 @@ impl BlockBuilder {
     }
 }
 
-/// What is wrong with a block, found while reading it.
+/// A defect found while reading a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damage(pub(crate) &'static str);
 
@@ -160,7 +161,7 @@ const BAD_SHARED: Damage = Damage("an entry shares more of its key than there is
 const BAD_RESTART: Damage = Damage("a restart point is not at an entry");
 const BAD_TAIL: Damage = Damage("the restart points do not fit into the block");
 
-/// Where the parts of a block lie.
+/// The positions of the parts of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
     entries_end: usize,
@@ -195,7 +196,7 @@ impl Layout {
     }
 }
 
-/// The head of an entry, decoded.
+/// The decoded head of an entry.
 #[derive(Clone, Copy, Debug)]
 struct EntryHead {
     shared: usize,
@@ -221,8 +222,8 @@ fn read_entry(entries: &[u8], offset: usize) -> Result<EntryHead, Damage> {
     Ok(EntryHead { shared, trailer, suffix_at: at, value_at, end })
 }
 
-/// A place in a block whose bytes are handed to every call, so that the owner of both is free in
-/// how it holds them. All calls after `open` must be given the same bytes.
+/// A cursor within a block. The caller passes the block's bytes to each call, which leaves the
+/// caller free in how it holds both. All calls after `open` must receive the same bytes.
 #[derive(Debug)]
 pub(crate) struct BlockCursor {
     layout: Layout,
@@ -231,12 +232,12 @@ pub(crate) struct BlockCursor {
     entry_end: usize,
     value_at: usize,
     trailer: Trailer,
-    /// The key, if the entry shares none of it and it lies whole in the block.
+    /// Where the entry's key suffix starts. If the entry shares no bytes, this is its whole key.
     key_at: usize,
     key_is_built: bool,
-    /// The key put together from its parts, if `key_is_built`.
+    /// The key assembled from its parts, if `key_is_built`.
     built_key: Vec<u8>,
-    /// A restart at or before the entry: going backwards starts its search here.
+    /// A restart at or before the entry. A move backward starts its search here.
     restart_hint: usize,
 }
 
@@ -258,7 +259,7 @@ impl Default for BlockCursor {
 }
 
 impl BlockCursor {
-    /// Turns to another block; stands nowhere in it.
+    /// Switches to another block, without a position in it.
     pub(crate) fn open(&mut self, block: &[u8]) -> Result<(), Damage> {
         self.valid = false;
         self.layout = Layout::parse(block)?;
@@ -289,14 +290,14 @@ impl BlockCursor {
         self.trailer
     }
 
-    /// Where in the block the value lies.
+    /// The range of the value within the block.
     #[inline]
     pub(crate) fn value_range(&self) -> std::ops::Range<usize> {
         self.value_at..self.entry_end
     }
 
-    /// Stands on the entry at `offset`; if it shares part of its key, the cursor must stand on the
-    /// entry before.
+    /// Moves to the entry at `offset`. If it shares part of its key, the cursor must be on the
+    /// entry before it.
     #[inline]
     fn stand_on(&mut self, block: &[u8], offset: usize) -> Result<(), Damage> {
         self.valid = false;
@@ -333,7 +334,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Checks T2: every restart is an entry that shares nothing, and they ascend.
+    /// Checks T2: restarts ascend, and each is the offset of an entry that shares no bytes.
     pub(crate) fn check_restarts(&mut self, block: &[u8]) -> Result<(), Damage> {
         self.seek_to_first(block)?;
         for index in 1..self.layout.restart_count {
@@ -350,10 +351,10 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Stands on restart `index`.
+    /// Moves to restart `index`.
     fn stand_on_restart(&mut self, block: &[u8], index: usize) -> Result<(), Damage> {
         self.restart_hint = index;
-        // A restart stands on its own: without a key before it, sharing is damage.
+        // A restart has no previous key to share with, so sharing here is damage.
         self.key_is_built = true;
         self.built_key.clear();
         self.stand_on(block, self.layout.restart(block, index))
@@ -374,7 +375,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves on; at the end of the block the cursor stands nowhere.
+    /// Moves to the next entry. At the end of the block, the cursor loses its position.
     #[inline]
     pub(crate) fn next(&mut self, block: &[u8]) -> Result<(), Damage> {
         if self.entry_end >= self.layout.entries_end {
@@ -384,7 +385,7 @@ impl BlockCursor {
         self.stand_on(block, self.entry_end)
     }
 
-    /// Moves back; before the first entry the cursor stands nowhere.
+    /// Moves to the previous entry. Before the first entry, the cursor loses its position.
     pub(crate) fn prev(&mut self, block: &[u8]) -> Result<(), Damage> {
         let before = self.entry_at;
         if before == 0 {
@@ -403,7 +404,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// The last restart that lies before `offset`.
+    /// The last restart before `offset`.
     fn last_restart_before(&self, block: &[u8], offset: usize) -> Option<usize> {
         let layout = &self.layout;
         let hint = self.restart_hint;
@@ -425,11 +426,12 @@ impl BlockCursor {
         low.checked_sub(1)
     }
 
-    /// Moves to the first entry at or after `target`; nowhere if there is none.
+    /// Moves to the first entry at or after `target`. Without such an entry, the cursor has no
+    /// position.
     pub(crate) fn seek(&mut self, block: &[u8], target: InternalKey<'_>) -> Result<(), Damage> {
         self.valid = false;
         let entries = &block[..self.layout.entries_end];
-        // Below `low` all restarts are before the target, from `high` on none is.
+        // All restarts below `low` are before the target; none from `high` on is.
         let (mut low, mut high) = (0, self.layout.restart_count);
         while low < high {
             let middle = (low + high) / 2;
@@ -452,7 +454,7 @@ impl BlockCursor {
         }
     }
 
-    /// Moves to the last entry before `target`; nowhere if there is none.
+    /// Moves to the last entry before `target`. Without such an entry, the cursor has no position.
     pub(crate) fn seek_before(
         &mut self,
         block: &[u8],

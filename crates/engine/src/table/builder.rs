@@ -1,7 +1,7 @@
-//! Writing a table: entries in, a file buffer and its properties out.
+//! The writer of a table: takes entries, returns a file buffer and the table's properties.
 //!
-//! Memory beyond the file buffer: one raw block, one compressed block, the index (a three-hundredth
-//! of the data at 4 KiB blocks) and 8 bytes a key for the filter.
+//! Memory besides the file buffer: one raw block, one compressed block, the index (1/300 of the
+//! data with 4 KiB blocks), and 8 bytes per key for the filter.
 
 use super::block::{BlockBuilder, shared_len};
 use super::filter::{Filter, key_hash};
@@ -21,21 +21,21 @@ use std::sync::Arc;
 /// How a table is written.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOptions {
-    /// Never the same for two tables of a store; part of every checksum.
+    /// An id that no other table of the store has. It is part of every checksum.
     pub(crate) table_id: u64,
-    /// A data block ends when it has grown to this.
+    /// The length at which a data block ends.
     pub(crate) block_len_bytes: usize,
     /// How blocks are compressed.
     pub(crate) compression: Compression,
-    /// LZ4's trade of size for speed, 1 the densest: worth more for tables that die young.
+    /// LZ4's trade of size for speed; 1 is the densest. Larger values suit tables with short lives.
     pub(crate) lz4_acceleration: u32,
-    /// 0: no filter.
+    /// Filter bits per key; 0 for no filter.
     pub(crate) filter_bits_per_key: u32,
-    /// An index partition ends when it has grown to this.
+    /// The length at which an index partition ends.
     pub(crate) index_partition_len_bytes: usize,
-    /// How long the byte histogram may get; 0: none.
+    /// The length limit of the byte histogram; 0 for none.
     pub(crate) histogram_len_bytes: usize,
-    /// How long the frames are of the log that the file begins with; 0: none.
+    /// The frame length of the log at the beginning of the file; 0 if there is no log.
     pub(crate) log_frame_len_bytes: usize,
 }
 
@@ -54,21 +54,22 @@ impl Default for TableOptions {
     }
 }
 
-/// Writes one table. Entries are added in internal-key order, range tombstones in any.
+/// Writes one table. Entries must be added in internal-key order, range tombstones in any order.
 #[derive(Debug)]
 pub(crate) struct TableBuilder {
     file: FileBuffer,
     options: TableOptions,
     compressor: Compressor,
     block: BlockBuilder,
-    /// The key added last; with `last_trailer` what the next must be above.
+    /// The user key of the last entry. The next entry must be above it and `last_trailer`.
     last_key: Vec<u8>,
     last_trailer: Trailer,
-    /// A block that was written but whose separator waits for the next key.
+    /// The length of a written block that has no index entry yet, because its separator depends on
+    /// the next key.
     unindexed_len_bytes: Option<u64>,
     separator: Vec<u8>,
     index: IndexBuilder,
-    /// Finished partitions, and where each reaches: separator and trailer.
+    /// Finished partitions, each with its last separator and trailer.
     partitions: Vec<(Vec<u8>, Vec<u8>, Trailer)>,
     partitions_len_bytes: u64,
     hashes: Vec<u64>,
@@ -109,14 +110,14 @@ impl TableBuilder {
         }
     }
 
-    /// Adds the entry of a value that lies in the log before the table.
+    /// Adds an entry whose value is in the log before the table.
     pub(crate) fn add_at(&mut self, user_key: &[u8], seq: Seq, value: ValuePlace) {
         self.add(user_key, Trailer::new(seq, Kind::PutAt), &value.encode());
         self.properties.raw_value_len_bytes +=
             u64::from(value.len_bytes).saturating_sub(PLACE_LEN_BYTES as u64);
     }
 
-    /// Adds an entry; it must sort after the one added before.
+    /// Adds an entry, which must sort after the previous one.
     pub(crate) fn add(&mut self, user_key: &[u8], trailer: Trailer, value: &[u8]) {
         let shared = shared_len(&self.last_key, user_key);
         let is_first = self.properties.entry_count == 0;
@@ -170,19 +171,19 @@ impl TableBuilder {
     }
 
     /// Adds a range tombstone: at `seq`, all keys in `start..end` were deleted. An empty range is
-    /// dropped.
+    /// ignored.
     pub(crate) fn add_range_tombstone(&mut self, start: &[u8], end: &[u8], seq: Seq) {
         if start < end {
             self.tombstones.push(RangeTombstone::new(start, end, seq));
         }
     }
 
-    /// Whether nothing was added.
+    /// Whether no entry and no range tombstone was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.properties.entry_count == 0 && self.tombstones.is_empty()
     }
 
-    /// About how long the file would be if it were finished now.
+    /// The approximate length that the file would have if it were finished now.
     #[inline]
     pub(crate) fn len_bytes_estimate(&self) -> u64 {
         let filter_len_bytes =

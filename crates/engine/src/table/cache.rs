@@ -1,14 +1,14 @@
 //! The block cache: raw blocks of open tables, within a budget of bytes.
 //!
-//! Entries are found by the number that the cache gave the table when it was opened and the
-//! block's offset. The number of shards follows from the budget, not from the machine, so that the
-//! same run evicts the same blocks everywhere.
+//! The key of a cached block is the number that the cache gave its table at open, plus the block's
+//! offset. The number of shards depends on the budget and not on the machine, so that the same run
+//! evicts the same blocks everywhere.
 //!
-//! Once the cache is full a data block is admitted only if it was missed before, not long ago: to
-//! take in every block costs a third of a random read (memory that no CPU cache holds is written,
-//! another block is thrown out), and most blocks of a large store are never asked for again before
-//! they have to go. What is not admitted is read in a buffer that stays hot. Among the admitted the
-//! policy (`quick_cache`, a relative of Clock-Pro) keeps what is asked for again.
+//! A full cache admits a data block only on its second miss within a limited time. Admitting every
+//! block would cost a third of a random read: it writes memory that no CPU cache holds, and it
+//! evicts another block. Most blocks of a large store are evicted before they are read again. A
+//! block that is not admitted is read in a buffer that stays hot. Among admitted blocks, the policy
+//! (`quick_cache`, a relative of Clock-Pro) keeps those that are read again.
 //!
 //! Source: the doorkeeper of Einziger, Friedman, Manes, "TinyLFU" (2017).
 //!
@@ -22,20 +22,21 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What a cached block costs besides its bytes: key, value, links, the allocation's header.
+/// The memory of a cached block besides its bytes: key, value, links and allocation header.
 const ENTRY_OVERHEAD_BYTES: u64 = 128;
 const SHARD_COUNT_MAX: u64 = 16;
-/// A shard smaller than this would refuse blocks that the whole cache had room for.
+/// The smallest shard. A smaller one would refuse blocks for which the whole cache has room.
 const SHARD_LEN_BYTES_MIN: u64 = 4 << 20;
-/// What a block takes in the mean: only sizes the cache's own tables at the start.
+/// The assumed mean length of a block. It only sets the initial size of the cache's own tables.
 const BLOCK_LEN_BYTES_GUESS: u64 = 4 << 10;
 
-/// How many misses the doorkeeper remembers, as a multiple of the blocks that fit into the cache: it
+/// How many misses the doorkeeper remembers per block that fits into the cache. It must remember a
+/// block longer than the cache would have kept it.
 /// must remember longer than the cache itself would have kept a block.
 const REMEMBERED_PER_BLOCK: u64 = 4;
 const REMEMBERED_COUNT_MAX: u64 = 1 << 20;
 
-/// A table in the cache: never the same for two tables that were opened.
+/// The number of an open table in the cache. Each open of a table gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CacheId(u64);
 
@@ -64,7 +65,7 @@ impl Weighter<BlockKey, CachedBlock> for BlockWeight {
     }
 }
 
-/// Mixes the two numbers of a key; they are not chosen by an enemy.
+/// Mixes the two numbers of a key. No adversary chooses them.
 #[derive(Default)]
 struct KeyHasher(u64);
 
@@ -95,7 +96,7 @@ type Blocks = Cache<
     DefaultLifecycle<BlockKey, CachedBlock>,
 >;
 
-/// What the cache did and holds.
+/// The cache's counters and its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CacheMetrics {
     pub(crate) hit_count: u64,
@@ -105,20 +106,20 @@ pub(crate) struct CacheMetrics {
     pub(crate) block_count: u64,
 }
 
-/// The blocks in memory, shared by all tables of a store.
+/// The cached blocks, shared by all tables of a store.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     blocks: Blocks,
     next_id: AtomicU64,
-    /// What was put in since the start: until it is the capacity, there is room.
+    /// All bytes ever inserted. Below the capacity, there is still room.
     inserted_bytes: AtomicU64,
     capacity_bytes: u64,
-    /// Fingerprints of blocks that were missed, the newest of those that fall on the same place.
+    /// Fingerprints of missed blocks. A newer one replaces an older one in the same slot.
     missed: Box<[AtomicU32]>,
 }
 
 impl BlockCache {
-    /// A cache that holds at most `capacity_bytes` of blocks, what they cost besides included.
+    /// Creates a cache for at most `capacity_bytes`, which includes the overhead of each block.
     pub(crate) fn new(capacity_bytes: u64) -> BlockCache {
         let remembered = (capacity_bytes / BLOCK_LEN_BYTES_GUESS * REMEMBERED_PER_BLOCK)
             .clamp(1, REMEMBERED_COUNT_MAX)
@@ -144,7 +145,8 @@ impl BlockCache {
         }
     }
 
-    /// Whether a data block that was just missed and read should be kept; remembers it if not.
+    /// Whether a data block that was just missed and read should be cached. If not, the cache
+    /// remembers the miss.
     #[inline]
     pub(crate) fn admits(&self, table: CacheId, offset: u64) -> bool {
         if self.inserted_bytes.load(Ordering::Relaxed) < self.capacity_bytes {
@@ -163,7 +165,7 @@ impl BlockCache {
         false
     }
 
-    /// A number for a table that is being opened.
+    /// Returns a number for a table that is being opened.
     pub(crate) fn new_id(&self) -> CacheId {
         CacheId(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
@@ -177,7 +179,7 @@ impl BlockCache {
         }
     }
 
-    /// Keeps a data block.
+    /// Inserts a data block.
     pub(crate) fn insert_data(&self, table: CacheId, offset: u64, block: Bytes) {
         let weight = block.len() as u64 + ENTRY_OVERHEAD_BYTES;
         self.inserted_bytes.fetch_add(weight, Ordering::Relaxed);
@@ -193,12 +195,12 @@ impl BlockCache {
         }
     }
 
-    /// Keeps an index partition.
+    /// Inserts an index partition.
     pub(crate) fn insert_index(&self, table: CacheId, offset: u64, index: Arc<IndexPartition>) {
         self.blocks.insert(BlockKey { table: table.0, offset }, CachedBlock::Index(index));
     }
 
-    /// What the cache did and holds.
+    /// The cache's counters and its content.
     pub(crate) fn metrics(&self) -> CacheMetrics {
         CacheMetrics {
             hit_count: self.blocks.hits(),

@@ -1,19 +1,19 @@
-//! How blocks are compressed: not at all, with LZ4, or with zstd.
+//! Block compression: none, LZ4 or zstd.
 //!
-//! LZ4 is the C library: on 4 KiB blocks of the peer harness it decompresses at 10 GB/s where the
-//! pure Rust `lz4_flex` reaches 4 to 7, and compresses as fast (1.4 GB/s).
+//! LZ4 is the C library. On 4 KiB blocks of the peer harness it decompresses at 10 GB/s, while the
+//!     pure Rust `lz4_flex` reaches 4 to 7 GB/s. Both compress at 1.4 GB/s.
 //!
-//! A block that would shrink by less than an eighth is stored as it is: reading it would cost more
-//! than it saves.
+//! A block that would shrink by less than an eighth is stored uncompressed: decompressing it would
+//! cost more than the smaller read saves.
 //!
-//! Not here: the choice (`options.rs`), and the checksum (`table/format.rs`).
+//! Not here: the choice of compression (`options.rs`), the checksum (`table/format.rs`).
 
 use crate::options::Compression;
 use std::cell::RefCell;
 use std::fmt;
 
 impl Compression {
-    /// The compression of a discriminant read from a disk.
+    /// The compression with this discriminant, as read from a disk.
     pub(crate) fn from_u8(byte: u8) -> Option<Compression> {
         match byte {
             1 => Some(Compression::None),
@@ -34,10 +34,10 @@ impl fmt::Display for Compression {
     }
 }
 
-/// The level that zstd's authors chose as default: beyond it time grows faster than space shrinks.
+/// The default of zstd's authors. Beyond it, time grows faster than space shrinks.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Compresses block after block; keeps its tables and its output buffer between blocks.
+/// Compresses one block after another, reusing its tables and its output buffer.
 pub(crate) struct Compressor {
     compression: Compression,
     lz4_acceleration: i32,
@@ -52,7 +52,7 @@ impl fmt::Debug for Compressor {
 }
 
 impl Compressor {
-    /// A compressor; `lz4_acceleration` is LZ4's own trade of size for speed, 1 the densest.
+    /// Creates a compressor. `lz4_acceleration` is LZ4's trade of size for speed; 1 is the densest.
     pub(crate) fn new(compression: Compression, lz4_acceleration: u32) -> Compressor {
         Compressor {
             compression,
@@ -62,7 +62,7 @@ impl Compressor {
         }
     }
 
-    /// `raw` as it should be stored, and how that is compressed.
+    /// Returns the bytes to store for `raw`, and how they are compressed.
     pub(crate) fn compress<'a>(&'a mut self, raw: &'a [u8]) -> (Compression, &'a [u8]) {
         let worth_it_len_bytes = raw.len() - raw.len() / 8;
         match self.try_compress(raw) {
@@ -73,8 +73,8 @@ impl Compressor {
         }
     }
 
-    /// Compresses into `self.out`. None if the library refuses, which it may: storing the block as
-    /// it is is always right.
+    /// Compresses into `self.out`. Returns `None` if the library refuses, which it may; the caller
+    /// can always store the block uncompressed.
     fn try_compress(&mut self, raw: &[u8]) -> Option<usize> {
         match self.compression {
             Compression::None => None,
@@ -101,15 +101,15 @@ impl Compressor {
 }
 
 thread_local! {
-    /// A zstd context weighs 150 KiB and takes longer to make than a block to decompress.
+    /// A zstd context takes 150 KiB, and creating one takes longer than decompressing a block.
     static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Decompresses `stored` into `out`, which gets exactly `raw_len_bytes` bytes; what it held before
-/// is overwritten, so that a buffer can be kept from block to block.
+/// Decompresses `stored` into `out`, which then has exactly `raw_len_bytes` bytes. Its previous
+/// content is overwritten, so that a buffer can be reused for many blocks.
 ///
 /// # Errors
-/// What is wrong with `stored`, in words.
+/// A description of the defect in `stored`.
 pub(crate) fn decompress(
     compression: Compression,
     stored: &[u8],
@@ -123,8 +123,8 @@ pub(crate) fn decompress(
             stored.len()
         }
         Compression::Lz4 => {
-            // LZ4 cannot blow a byte up to more than 255: a larger length is a lie, and must not
-            // make us allocate.
+            // LZ4 expands a byte to at most 255. A larger claimed length is false and must not
+            //     cause an allocation.
             if raw_len_bytes > stored.len().saturating_mul(255) {
                 return Err(too_long(raw_len_bytes, stored.len()));
             }

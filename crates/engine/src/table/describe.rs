@@ -1,4 +1,4 @@
-//! A table in words, for people: what `imbrex dump` prints.
+//! A human-readable description of a table: the output of `imbrex dump`.
 
 use super::format::StoredBlock;
 use super::iter::TableReadOptions;
@@ -8,7 +8,7 @@ use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind};
 use std::sync::Arc;
 
-/// Longer keys and values are cut in what is printed.
+/// The number of bytes of a key or value to print; the rest is cut.
 const SHOWN_LEN_BYTES_MAX: usize = 64;
 
 fn shown(bytes: &[u8]) -> String {
@@ -28,11 +28,12 @@ fn shown_separator(key: InternalKey<'_>) -> String {
 }
 
 impl Table {
-    /// Hands the description of the table to `line`, line by line: its parts, properties, blocks
-    /// and range tombstones; all entries too, if `with_entries`.
+    /// Passes the description of the table to `line`, line by line: its parts, properties, blocks
+    /// and range tombstones, and all entries if `with_entries`.
     ///
     /// # Errors
-    /// [`EngineError::Corrupt`], [`EngineError::Files`]; what could be read before was described.
+    /// [`EngineError::Corrupt`], [`EngineError::Files`]. The parts that could be read until then
+    /// have been described.
     pub(crate) fn describe(
         self: &Arc<Self>,
         with_entries: bool,

@@ -1,20 +1,20 @@
-//! The filter: says of most absent user keys that they are absent, by reading one cache line.
+//! The filter: excludes most absent user keys by reading one cache line.
 //!
 //! ```text
 //!   hash (64 bits)  --- high bits choose a line ---> | 512 bits | 512 bits | 512 bits | ...
 //!                   --- low 32 bits, multiplied again and again, choose the bits in it
 //! ```
 //!
-//! A Bloom filter cut into cache lines: a little less exact than one that spreads its bits over the
-//! whole filter (about 1.0 % instead of 0.8 % at 10 bits a key), but one miss of the cache a look-up
-//! instead of six.
+//! It is a Bloom filter divided into cache lines. It is a little less exact than one that spreads
+//! its bits over the whole filter (about 1.0 % false positives instead of 0.8 % at 10 bits per
+//! key), but a look-up costs one cache miss instead of six.
 //!
 //! Source: Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (2007).
 
 use super::format::read_u32;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The hash of a user key that filters are asked with; computed once for all tables.
+/// The hash of a user key for filter look-ups. It is computed once for all tables.
 #[inline]
 pub(crate) fn key_hash(user_key: &[u8]) -> u64 {
     xxh3_64(user_key)
@@ -23,7 +23,7 @@ pub(crate) fn key_hash(user_key: &[u8]) -> u64 {
 const LINE_LEN_BITS: u64 = 512;
 const LINE_LEN_BYTES: usize = 64;
 const HEADER_LEN_BYTES: usize = 8;
-/// The first byte: which kind of filter this is.
+/// The first byte, which is the kind of the filter.
 const KIND_BLOCKED_BLOOM: u8 = 1;
 const PROBE_COUNT_MAX: u32 = 16;
 
@@ -38,7 +38,7 @@ pub(crate) struct Filter {
     lines: Vec<Line>,
 }
 
-/// The bits of a hash in its line: each step multiplies, and takes the top nine bits.
+/// The bit positions of a hash within its line. Each step multiplies and takes the top nine bits.
 #[inline]
 fn next_bit(state: &mut u32) -> (usize, u32) {
     *state = state.wrapping_mul(0x9e37_79b9);
@@ -51,8 +51,8 @@ fn line_of(hash: u64, line_count: usize) -> usize {
 }
 
 impl Filter {
-    /// A filter of these hashes. More probes cost time and, in a line of fixed size, soon exactness:
-    /// six are best at ten bits a key.
+    /// Builds a filter of these hashes. More probes cost time and, in a line of fixed size, soon
+    /// exactness; at ten bits per key, six are best.
     pub(crate) fn build(hashes: &[u64], bits_per_key: u32) -> Filter {
         let bits = (hashes.len() as u64 * u64::from(bits_per_key)).max(1);
         let line_count = bits.div_ceil(LINE_LEN_BITS).min(u64::from(u32::MAX)) as usize;
@@ -69,7 +69,7 @@ impl Filter {
         Filter { probe_count, lines }
     }
 
-    /// False only if no key with this hash was added.
+    /// Returns false only if no key with this hash was added.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         let line = &self.lines[line_of(hash, self.lines.len())];
@@ -82,7 +82,7 @@ impl Filter {
         all & 1 == 1
     }
 
-    /// As it is stored.
+    /// Encodes the filter.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_LEN_BYTES + self.lines.len() * LINE_LEN_BYTES);
         out.extend_from_slice(&[KIND_BLOCKED_BLOOM, self.probe_count as u8, 0, 0]);
@@ -93,10 +93,10 @@ impl Filter {
         out
     }
 
-    /// Reads what [`Filter::encode`] wrote.
+    /// Decodes the bytes that [`Filter::encode`] returned.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the defect.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Filter, String> {
         let line_count = read_u32(bytes, 4).ok_or("too short for a filter")? as usize;
         let [kind, probe_count, 0, 0] = bytes[..4] else {
@@ -126,7 +126,7 @@ impl Filter {
         Ok(Filter { probe_count, lines })
     }
 
-    /// Memory used.
+    /// The memory in use.
     pub(crate) fn memory_len_bytes(&self) -> usize {
         self.lines.len() * LINE_LEN_BYTES
     }

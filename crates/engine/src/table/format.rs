@@ -7,7 +7,7 @@ use crate::table::compression::decompress;
 
 /// The first bytes of a footer.
 const MAGIC: [u8; 8] = *b"IMBRXTBL";
-/// The version this module writes, and the only one it reads.
+/// The version that this module writes, and the only one that it reads.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
 const MAGIC_AT: usize = 0;
@@ -26,17 +26,19 @@ const CRC_AT: usize = FOOTER_LEN_BYTES - 4;
 pub(crate) const FOOTER_LEN_BYTES: usize = 96;
 const _: () = assert!(RESERVED_B_AT <= CRC_AT);
 
-/// What follows the payload of every block: its raw length, its compression, its checksum.
+/// The length of the trailer that follows the payload of every block: raw length, compression,
+/// checksum.
 pub(crate) const BLOCK_TRAILER_LEN_BYTES: usize = 4 + 1 + 4;
 
-/// The longest raw block: one that is almost full, then a key with a value of 1 GiB, and room for headers.
+/// The longest raw block: an almost full block, then a key with a value of 1 GiB, plus room for
+/// headers.
 pub(crate) const RAW_LEN_BYTES_MAX: usize = (1 << 30) + (1 << 25);
 const _: () = assert!(
     VALUE_LEN_BYTES_MAX + KEY_LEN_BYTES_MAX + 3 * DATA_BLOCK_LEN_BYTES_MAX as usize / 2
         <= RAW_LEN_BYTES_MAX
 );
 
-/// Where a block lies in its file, trailer included.
+/// The position of a block in its file, with the length of its trailer included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHandle {
     pub(crate) offset: u64,
@@ -44,13 +46,13 @@ pub(crate) struct BlockHandle {
 }
 
 impl BlockHandle {
-    /// Where the next block starts.
+    /// The offset at which the next block starts.
     pub(crate) fn end(self) -> u64 {
         self.offset + self.len_bytes
     }
 }
 
-/// The parts of a table file, in their order; each starts where the one before it ends.
+/// The parts of a table file, in file order. Each starts where the previous one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) table_id: u64,
@@ -104,10 +106,10 @@ impl Footer {
         out
     }
 
-    /// Reads a footer that ends a file of `file_len_bytes`.
+    /// Decodes the footer of a file of `file_len_bytes`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the defect.
     pub(crate) fn decode(bytes: &[u8], file_len_bytes: u64) -> Result<Footer, String> {
         let footer = Footer::parse(bytes)?;
         let sum = footer.file_len_bytes()?;
@@ -117,10 +119,10 @@ impl Footer {
         Ok(footer)
     }
 
-    /// The footer of a table whose length is not known.
+    /// Decodes the footer of a table whose length is not known.
     ///
     /// # Errors
-    /// As [`Footer::decode`].
+    /// Like [`Footer::decode`].
     pub(crate) fn parse(bytes: &[u8]) -> Result<Footer, String> {
         let bytes: &[u8; FOOTER_LEN_BYTES] = bytes
             .try_into()
@@ -153,10 +155,10 @@ impl Footer {
         })
     }
 
-    /// How long the table is.
+    /// The length of the table.
     ///
     /// # Errors
-    /// No file is that long.
+    /// The footer gives lengths that no file can have.
     pub(crate) fn file_len_bytes(&self) -> Result<u64, String> {
         let parts = [
             self.data_len_bytes,
@@ -172,7 +174,7 @@ impl Footer {
     }
 }
 
-/// The trailer of a block with this `payload`, that will stand at `offset` of table `table_id`.
+/// The trailer of a block with this `payload` at `offset` of table `table_id`.
 pub(crate) fn block_trailer(
     table_id: u64,
     offset: u64,
@@ -189,8 +191,8 @@ pub(crate) fn block_trailer(
     out
 }
 
-/// The table and the offset are part of the checksum, so that a block read from the wrong place is
-/// noticed even if it is whole.
+/// The checksum of a block. It covers the table and the offset, so that an intact block read from
+/// the wrong place is noticed.
 fn block_crc(table_id: u64, offset: u64, payload: &[u8], head: [u8; 5]) -> u32 {
     let mut place = [0; 21];
     place[..5].copy_from_slice(&head);
@@ -199,7 +201,7 @@ fn block_crc(table_id: u64, offset: u64, payload: &[u8], head: [u8; 5]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(payload), &place)
 }
 
-/// A block as it is stored, its checksum verified.
+/// A stored block whose checksum was verified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredBlock<'a> {
     pub(crate) payload: &'a [u8],
@@ -208,10 +210,10 @@ pub(crate) struct StoredBlock<'a> {
 }
 
 impl<'a> StoredBlock<'a> {
-    /// Takes the `stored` bytes of a block apart and verifies them.
+    /// Divides the `stored` bytes of a block into its parts and verifies them.
     ///
     /// # Errors
-    /// What is wrong with them, in words.
+    /// A description of the defect.
     pub(crate) fn parse(
         table_id: u64,
         offset: u64,
@@ -235,18 +237,18 @@ impl<'a> StoredBlock<'a> {
         Ok(StoredBlock { payload, raw_len_bytes, compression })
     }
 
-    /// Whether the payload is the raw block.
+    /// Whether the payload is the uncompressed block.
     pub(crate) fn is_raw(&self) -> bool {
         self.compression == Compression::None && self.payload.len() == self.raw_len_bytes
     }
 
-    /// The raw bytes, into `out`; what it held before is overwritten.
+    /// Writes the raw bytes to `out`. Its previous content is overwritten.
     pub(crate) fn decompress_into(&self, out: &mut Vec<u8>) -> Result<(), String> {
         decompress(self.compression, self.payload, self.raw_len_bytes, out)
     }
 }
 
-/// The error of a damaged part of a table.
+/// The error for a damaged part of a table.
 #[cold]
 pub(crate) fn corrupt(
     structure: &'static str,
@@ -257,12 +259,12 @@ pub(crate) fn corrupt(
     EngineError::Corrupt { structure, file: file.into(), offset, reason: reason.into() }
 }
 
-/// The little-endian integer at `at`, if there is one.
+/// The little-endian integer at `at`, or `None` behind the end.
 pub(crate) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|chunk| u32::from_le_bytes(*chunk))
 }
 
-/// The little-endian integer at `at`, if there is one.
+/// The little-endian integer at `at`, or `None` behind the end.
 pub(crate) fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
 }

@@ -1,4 +1,4 @@
-//! The byte histogram of a table: keys that cut its bytes into shares of about the same length.
+//! The byte histogram of a table: keys that divide its bytes into shares of about the same length.
 //!
 //! ```text
 //!   keys     a.......................f..k......m..............................z
@@ -6,54 +6,57 @@
 //!   starts              "ac"        "b"          "k"        "t"         "w"       of shares 1 to 5
 //! ```
 //!
-//! Many shares in a stretch of keys mean that most of the table lies there, which its smallest and
-//! largest key do not tell. It is made while the table is written, in one pass: a share ends when it
-//! is long enough; whenever the starts take too much room, neighbours are united and shares get
-//! twice as long. So the number of shares is between a half of what the room allows and all of it.
+//! Many shares in a stretch of keys mean that most of the table's bytes are there, which its
+//! smallest and largest key do not show. The histogram is built in one pass while the table is
+//! written. A share ends when it is long enough. Whenever the starts take too much room,
+//! neighbouring shares are united and the target length doubles. So the number of shares is between
+//! half of what the room allows and all of it.
 //!
 //! Invariants
 //!   H1  Starts ascend strictly. All keys of a share are at or above its start, and all keys of the
-//!       share before are below: a start is cut off after the first byte that tells it from the key
-//!       before. Where that is beyond [`START_LEN_BYTES_MAX`], the share goes on.
-//!   H2  The lengths are exact: of the keys and values in each share, before compression.
+//!       share before are below it: a start is the shortest prefix that differs from the previous
+//!       key. If that prefix would be longer than [`START_LEN_BYTES_MAX`], the share continues.
+//!   H2  The lengths are exact: each is the sum of the keys and values in its share, before
+//!       compression.
 //!
-//! Source: the equi-depth histograms of SMRDB (3.2.3 of the thesis), there made from the index.
+//! Source: the equi-depth histograms of SMRDB (3.2.3 of the thesis), which SMRDB builds from the
+//! index.
 
 use super::varint::{put_varint, read_len, read_varint};
 
-/// No share starts with a longer key.
+/// The length limit of a start.
 pub(crate) const START_LEN_BYTES_MAX: usize = 256;
 
-/// So long a share gets at least, but for the last one.
+/// The length that every share reaches, except the last one.
 const SHARE_LEN_BYTES_MIN: u64 = 512;
 
-/// What a varint may take of the lengths here: those of tables, far below 2^49.
+/// The longest varint of a length here. Lengths of tables are far below 2^49.
 const LEN_LEN_BYTES_MAX: usize = 7;
 
-/// What a start takes beside its bytes: its length and that of its share.
+/// The bytes of a share besides its start: the length of the start, and that of the share.
 const SHARE_HEAD_LEN_BYTES: usize = 2 + LEN_LEN_BYTES_MAX;
 
-/// The shortest room for a histogram: three shares, whatever their starts.
+/// The smallest room for a histogram: three shares with starts of any length.
 pub(crate) const HISTOGRAM_LEN_BYTES_MIN: usize =
     2 + 2 * LEN_LEN_BYTES_MAX + 2 * (START_LEN_BYTES_MAX + SHARE_HEAD_LEN_BYTES);
 
 /// The shares of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Histogram {
-    /// Of each share; none in a table without entries.
+    /// The length of each share. A table without entries has none.
     lens_bytes: Vec<u64>,
-    /// The starts of all shares but the first, one after the other, and where each ends.
+    /// The starts of all shares but the first, concatenated. `start_ends` has the end of each.
     starts: Vec<u8>,
     start_ends: Vec<u32>,
 }
 
 impl Histogram {
-    /// All of `len_bytes` in one share: what is known of a table without a histogram.
+    /// A histogram with one share of `len_bytes`, for a table that has no histogram.
     pub(crate) fn whole(len_bytes: u64) -> Histogram {
         Histogram { lens_bytes: vec![len_bytes], ..Histogram::default() }
     }
 
-    /// How many shares there are.
+    /// The number of shares.
     pub(crate) fn share_count(&self) -> usize {
         self.lens_bytes.len()
     }
@@ -63,7 +66,7 @@ impl Histogram {
         self.lens_bytes[index]
     }
 
-    /// Where share `index` starts; the first one does with the table.
+    /// The start of share `index`. The first share has none: it starts with the table.
     pub(crate) fn start(&self, index: usize) -> Option<&[u8]> {
         let index = index.checked_sub(1)?;
         let end = *self.start_ends.get(index)? as usize;
@@ -71,7 +74,7 @@ impl Histogram {
         Some(&self.starts[from..end])
     }
 
-    /// What it takes in memory.
+    /// The memory in use.
     pub(crate) fn memory_len_bytes(&self) -> usize {
         self.starts.len() + self.start_ends.len() * 4 + self.lens_bytes.len() * 8
     }
@@ -81,7 +84,7 @@ impl Histogram {
         self.start_ends.push(self.starts.len() as u32);
     }
 
-    /// The bytes of the property.
+    /// Encodes the histogram as a property.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.share_count() as u64);
@@ -95,10 +98,10 @@ impl Histogram {
         out
     }
 
-    /// Reads what [`Histogram::encode`] wrote.
+    /// Decodes the bytes that [`Histogram::encode`] returned.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the defect.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram, String> {
         let cut = || "the byte histogram is cut off".to_owned();
         let mut at = 0;
@@ -125,10 +128,11 @@ impl Histogram {
     }
 }
 
-/// Makes a histogram of entries in key order, in about as much memory as it may take on the disk.
+/// Builds a histogram from entries in key order. It uses about as much memory as the histogram may
+/// take on the disk.
 #[derive(Debug)]
 pub(crate) struct HistogramBuilder {
-    /// The shares that have ended; the one that goes on has no length yet.
+    /// The finished shares. The current share has a start, but no length yet.
     done: Histogram,
     open_len_bytes: u64,
     share_len_bytes: u64,
@@ -137,7 +141,7 @@ pub(crate) struct HistogramBuilder {
 }
 
 impl HistogramBuilder {
-    /// For a histogram of `len_bytes_max` at most, as stored.
+    /// Creates a builder for a histogram of at most `len_bytes_max` when stored.
     pub(crate) fn new(len_bytes_max: usize) -> HistogramBuilder {
         assert!(len_bytes_max >= HISTOGRAM_LEN_BYTES_MIN, "a histogram of {len_bytes_max} bytes");
         HistogramBuilder {
@@ -145,13 +149,13 @@ impl HistogramBuilder {
             open_len_bytes: 0,
             share_len_bytes: SHARE_LEN_BYTES_MIN,
             stored_len_bytes: 0,
-            // The number of shares, and the length of the last one.
+            // Minus the share count and the length of the last share.
             stored_len_bytes_max: len_bytes_max - 2 - LEN_LEN_BYTES_MAX,
         }
     }
 
-    /// Adds an entry of `len_bytes`, key and value; its key has `shared_len_bytes` in common with
-    /// the key before, and is another one unless `is_version`.
+    /// Adds an entry with `len_bytes` of key and value. Its key has the first `shared_len_bytes` in
+    /// common with the previous key; with `is_version`, it is the same key.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -180,7 +184,7 @@ impl HistogramBuilder {
         }
     }
 
-    /// Every other start goes, and the shares on both sides of it are one.
+    /// Removes every other start, and so unites the shares on both sides of it.
     fn unite_neighbours(&mut self) {
         let mut united = Histogram::default();
         self.stored_len_bytes = 0;
@@ -189,7 +193,7 @@ impl HistogramBuilder {
             let is_pair = index + 1 < ended_count;
             let len_bytes = self.done.lens_bytes[index];
             if !is_pair {
-                // Its neighbour goes on.
+                // Its neighbour is the current share, which therefore grows.
                 self.open_len_bytes += len_bytes;
                 break;
             }
@@ -202,7 +206,7 @@ impl HistogramBuilder {
         self.share_len_bytes *= 2;
     }
 
-    /// The histogram of all that was added.
+    /// The histogram of everything that was added.
     pub(crate) fn finish(mut self) -> Histogram {
         if self.open_len_bytes > 0 {
             self.done.lens_bytes.push(self.open_len_bytes);

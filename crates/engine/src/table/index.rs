@@ -1,4 +1,4 @@
-//! The index: for every block the separator that ends its reach, in two levels.
+//! The index: in two levels, a separator for every block, which ends the block's key range.
 //!
 //! ```text
 //!   top index   s3 ------------- s7 ------ ...     one entry a partition, pinned while the table is open
@@ -8,12 +8,13 @@
 //!   data        b0 b1 b2 b3      b4 ...
 //! ```
 //!
-//! Both levels have one form. On the disk an entry is delta-coded; in memory the parts lie in arrays
-//! of their own, so that a search compares eight bytes a step and touches few cache lines.
+//! Both levels have the same form. On the disk, entries are delta-coded. In memory, the parts of
+//! the entries are in separate arrays, so that a search compares eight bytes per step and touches
+//! few cache lines.
 //!
 //! Invariants
 //!   T3  Separators ascend; every key of block i is at most separator i and above separator i - 1.
-//!   T4  Blocks adjoin: a block starts where the one before it ends.
+//!   T4  Blocks adjoin: a block starts where the previous one ends.
 
 use super::block::{compare_keys, compare_user_keys, shared_len};
 use super::format::{BlockHandle, read_u32, read_u64};
@@ -21,17 +22,18 @@ use super::varint::{put_varint, read_len, read_varint};
 use crate::key::{InternalKey, Trailer};
 use std::cmp::Ordering;
 
-/// Base offset and entry count, in front of the entries.
+/// Base offset and entry count, before the entries.
 const HEADER_LEN_BYTES: usize = 8 + 4;
 
-/// Appends to `out` the shortest user key that is at least `last` and below `next`.
+/// Sets `out` to a short user key that is at least `last` and below `next`.
 ///
-/// If both are the same user key nothing lies between them: then it is `last`, and the caller must
-/// keep the trailer too.
+/// If `last` and `next` are the same user key, no key is between them. Then `out` is that key, and
+/// the caller must also keep the trailer.
 pub(crate) fn separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
     out.clear();
     let shared = shared_len(last, next);
-    // A proper prefix of `next` that is longer than what both share lies above `last`.
+    // The first differing byte makes this prefix of `next` greater than `last`; it is shorter than
+    // both keys.
     if shared + 1 < next.len() && shared + 1 < last.len() {
         out.extend_from_slice(&next[..=shared]);
     } else {
@@ -39,7 +41,7 @@ pub(crate) fn separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Collects the entries of one partition (or of the top index).
+/// Collects the entries of one partition, or of the top index.
 #[derive(Debug)]
 pub(crate) struct IndexBuilder {
     buf: Vec<u8>,
@@ -51,7 +53,7 @@ pub(crate) struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// An index whose first block starts at `base`.
+    /// Starts an index whose first block begins at `base`.
     pub(crate) fn new(base: u64) -> IndexBuilder {
         IndexBuilder {
             buf: vec![0; HEADER_LEN_BYTES],
@@ -63,8 +65,8 @@ impl IndexBuilder {
         }
     }
 
-    /// Adds the block that follows, of `len_bytes`, whose keys are at most `separator`. A trailer
-    /// other than 0 says that later versions of that user key are in the next block.
+    /// Adds the next block, which has `len_bytes` and keys up to `separator`. A trailer other than
+    /// 0 means that the next block has older versions of that user key.
     pub(crate) fn add(&mut self, separator: &[u8], trailer: Trailer, len_bytes: u64) {
         let shared = if self.count == 0 { 0 } else { shared_len(&self.last_separator, separator) };
         put_varint(&mut self.buf, shared as u64);
@@ -87,12 +89,12 @@ impl IndexBuilder {
         self.buf.len()
     }
 
-    /// The last separator and its trailer: this index' own separator in the level above.
+    /// The last separator and its trailer. They are this partition's separator in the top index.
     pub(crate) fn last(&self) -> (&[u8], Trailer) {
         (&self.last_separator, self.last_trailer)
     }
 
-    /// The encoded index; the builder starts anew, with the block that follows.
+    /// Returns the encoded index. The builder restarts with the next block.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.buf[..8].copy_from_slice(&self.base.to_le_bytes());
         self.buf[8..HEADER_LEN_BYTES].copy_from_slice(&self.count.to_le_bytes());
@@ -103,23 +105,23 @@ impl IndexBuilder {
     }
 }
 
-/// One partition, or the top index, ready to be searched.
+/// A partition, or the top index, decoded for searches.
 #[derive(Debug, Default)]
 pub(crate) struct IndexPartition {
     base: u64,
-    /// How many leading bytes all separators share.
+    /// The number of leading bytes that all separators share.
     shared_len_bytes: usize,
-    /// The eight bytes behind those, as a number; zeros where a separator is shorter.
+    /// The next eight bytes of each separator as a number, padded with zeros.
     prefixes: Vec<u64>,
     keys: Vec<u8>,
     key_ends: Vec<u32>,
-    /// Where each block ends, from `base`.
+    /// The end of each block, relative to `base`.
     block_ends: Vec<u64>,
-    /// Empty if all are 0, as they are unless versions of one user key span blocks.
+    /// Empty if all trailers are 0, which is the case unless versions of one user key span blocks.
     trailers: Vec<Trailer>,
 }
 
-/// The eight bytes of `key` behind its first `skip`, as a number that sorts as they do.
+/// The eight bytes of `key` behind its first `skip`, as a number with the same order.
 #[inline]
 fn prefix_after(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
@@ -137,13 +139,13 @@ impl IndexPartition {
     /// Decodes and verifies a partition.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the defect.
     pub(crate) fn decode(bytes: &[u8]) -> Result<IndexPartition, String> {
         let cut = || "an index entry is cut off".to_string();
         let base = read_u64(bytes, 0).ok_or_else(cut)?;
         let count = read_u32(bytes, 8).ok_or_else(cut)? as usize;
         let mut at = HEADER_LEN_BYTES;
-        // An entry has at least four bytes, so a false count cannot make us allocate.
+        // An entry has at least four bytes, so a false count cannot cause a large allocation.
         let capacity = count.min(bytes.len() / 4);
         let mut index = IndexPartition {
             base,
@@ -195,7 +197,7 @@ impl IndexPartition {
         Ok(index)
     }
 
-    /// Checks T3 as far as it can be seen here.
+    /// Checks the part of T3 that does not need the blocks.
     fn check_order(&self) -> Result<(), String> {
         for i in 1..self.len() {
             if compare_keys(self.separator(i - 1), self.separator(i)).is_ge() {
@@ -215,7 +217,7 @@ impl IndexPartition {
         self.prefixes = (0..count).map(|i| prefix_after(self.user_key(i), skip)).collect();
     }
 
-    /// How many blocks it covers.
+    /// The number of blocks in the partition.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.key_ends.len()
@@ -227,32 +229,32 @@ impl IndexPartition {
         &self.keys[start..self.key_ends[index] as usize]
     }
 
-    /// The separator of a block: the largest key that could be in it.
+    /// The separator of a block: the largest key that the block could have.
     #[inline]
     pub(crate) fn separator(&self, index: usize) -> InternalKey<'_> {
         let trailer = self.trailers.get(index).copied().unwrap_or(Trailer(0));
         InternalKey::new(self.user_key(index), trailer)
     }
 
-    /// Where block `index` lies.
+    /// The position of block `index`.
     #[inline]
     pub(crate) fn handle(&self, index: usize) -> BlockHandle {
         let start = if index == 0 { 0 } else { self.block_ends[index - 1] };
         BlockHandle { offset: self.base + start, len_bytes: self.block_ends[index] - start }
     }
 
-    /// Where the last block ends.
+    /// The offset at which the last block ends.
     pub(crate) fn end(&self) -> u64 {
         self.base + self.block_ends.last().copied().unwrap_or(0)
     }
 
-    /// Where the first block starts.
+    /// The offset at which the first block starts.
     pub(crate) fn start(&self) -> u64 {
         self.base
     }
 
-    /// The first block that could hold `target` or something after it; [`IndexPartition::len`] if
-    /// there is none.
+    /// The first block that could have `target` or a later key, or [`IndexPartition::len`] if there
+    /// is none.
     #[inline]
     pub(crate) fn find(&self, target: InternalKey<'_>) -> usize {
         let Some(first) = self.key_ends.first() else { return 0 };
@@ -282,7 +284,7 @@ impl IndexPartition {
         low
     }
 
-    /// Memory used.
+    /// The memory in use.
     pub(crate) fn memory_len_bytes(&self) -> usize {
         size_of::<IndexPartition>()
             + self.prefixes.capacity() * 8

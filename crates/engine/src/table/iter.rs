@@ -1,10 +1,11 @@
 //! An iterator over one table, in both directions.
 //!
-//! Blocks come from the cache where they are cached; the others are read with growing read-ahead, and so
-//! are partitions of the index: one by one, each would take the head away from the data.
-//! What is read after a seek is offered to the cache, if the options allow, but not after 256 KiB of
-//! it: a long scan would only push out what point reads need. What the cache does not take goes
-//! through buffers that are reused; an uncompressed block is not even copied.
+//! Cached blocks come from the cache. Other blocks are read with growing read-ahead. Index
+//! partitions are read ahead too: reading them one by one would move the head away from the data
+//! each time. If the options allow it, the iterator offers the blocks it reads to the cache, but
+//! only the first 256 KiB after a seek: a long scan would evict blocks that point reads need.
+//! Blocks that the cache does not take go through reused buffers, and an uncompressed one is not
+//! copied at all.
 
 use super::block::{BlockCursor, Damage};
 use super::format::BlockHandle;
@@ -23,21 +24,23 @@ use std::sync::Arc;
 /// How an iterator reads.
 #[derive(Clone, Debug)]
 pub(crate) struct TableReadOptions {
-    /// Whether blocks that are read go into the cache.
+    /// Whether the blocks that are read go into the cache.
     pub(crate) fill_cache: bool,
-    /// How far it reads ahead at most.
+    /// The limit of read-ahead.
     pub(crate) read_ahead_bytes: usize,
-    /// How far the first read after a seek goes; 0 for one block.
+    /// How much the first read after a seek fetches; 0 for one block.
     pub(crate) read_ahead_bytes_min: usize,
-    /// The table will be read from end to end, as by a compaction: reads ahead from the first
-    /// block on, and does not ask the cache.
+    /// The whole table will be read in order, as in a compaction. The iterator then reads ahead
+    /// from the first block on and does not look into the cache.
     pub(crate) sequential: bool,
-    /// Where damage is noted that is passed over: blocks and partitions that cannot be read are left out.
+    /// The record of skipped damage. With it, unreadable blocks and partitions are left out instead
+    /// of failing the move.
     pub(crate) losses: Option<Arc<Losses>>,
 }
 
 impl TableReadOptions {
-    /// So that what cannot be read is passed over, and as little as possible with it.
+    /// The same options, but damage is skipped. Read-ahead is off, so that as little as possible is
+    /// skipped with the damage.
     pub(crate) fn passing(self, losses: &Arc<Losses>) -> TableReadOptions {
         let losses = Some(Arc::clone(losses));
         TableReadOptions { losses, read_ahead_bytes: 0, read_ahead_bytes_min: 0, ..self }
@@ -56,23 +59,23 @@ impl Default for TableReadOptions {
     }
 }
 
-/// How much of the index is read ahead at most: that of some 40 MB of data.
+/// The read-ahead limit for the index: enough for about 40 MB of data.
 const INDEX_AHEAD_LEN_BYTES: usize = 256 << 10;
 
-/// What a value that is read alone costs: half a turn of a disk, in transfer.
+/// The cost of reading one value alone: half a rotation of a disk, as bytes of transfer.
 const APART_COST_BYTES: u64 = 512 << 10;
 
-/// How much a scan may put into the cache after a seek.
+/// How much a scan may insert into the cache after a seek.
 const CACHED_SCAN_LEN_BYTES: u64 = 256 << 10;
 
-/// Where the bytes of an iterator's block are.
+/// Where the bytes of the current block are.
 #[derive(Clone, Debug)]
 enum Place {
-    /// In `shared`, and so in the cache.
+    /// In `shared`, which the cache shares.
     Shared,
-    /// In `owned`: decompressed for this iterator alone.
+    /// In `owned`, decompressed for this iterator alone.
     Owned,
-    /// There in `read_ahead`: it is not compressed.
+    /// In `read_ahead`, because the block is not compressed.
     Window(Range<usize>),
 }
 
@@ -84,22 +87,22 @@ pub(crate) struct TableIter {
     partition_index: usize,
     partition: Option<Arc<IndexPartition>>,
     block_index: usize,
-    /// The offset of the block that is loaded.
+    /// The offset of the loaded block.
     loaded: Option<u64>,
-    /// Where the block's bytes are.
+    /// Where the bytes of that block are.
     place: Place,
     shared: Bytes,
     owned: Vec<u8>,
     cursor: BlockCursor,
     read_ahead: ReadAhead,
     index_read_ahead: ReadAhead,
-    /// How much was passed since the last seek, as stored.
+    /// The stored length of the blocks loaded since the last seek.
     scanned_len_bytes: u64,
-    /// How much of that was not in the cache.
+    /// The part of that length that was not in the cache.
     missed_len_bytes: u64,
-    /// A value that lies in the log, loaded.
+    /// The current value, if it was loaded from the log.
     logged: Vec<u8>,
-    /// All of the log, where that is read at once.
+    /// The whole log, if it was read in one go.
     log: Option<Vec<u8>>,
 }
 
@@ -137,13 +140,13 @@ impl TableIter {
         }
     }
 
-    /// What the block has as the value.
+    /// The value bytes of the entry: the value itself, or its place in the log.
     #[inline]
     fn entry(&self) -> &[u8] {
         &self.block()[self.cursor.value_range()]
     }
 
-    /// Whether that is a place in the log.
+    /// Whether those bytes are a place in the log.
     #[inline]
     fn is_logged(&self) -> bool {
         self.table.values.is_some() && self.cursor.trailer().kind() == Some(Kind::PutAt)
@@ -169,7 +172,7 @@ impl TableIter {
         bytes_of(&self.place, &self.shared, &self.owned, &self.read_ahead)
     }
 
-    /// Applies `step` to the cursor and the block it stands in.
+    /// Applies `step` to the cursor and its block.
     #[inline]
     fn step(
         &mut self,
@@ -188,13 +191,13 @@ impl TableIter {
         self.table.damaged_block(self.loaded.take().unwrap_or(0), damage.0)
     }
 
-    /// Loads partition `index` of the index; false if there is none.
+    /// Loads index partition `index`. Returns false if it does not exist.
     fn load_partition(&mut self, index: usize) -> Result<bool, EngineError> {
         if index >= self.table.top_index.len() {
             return Ok(false);
         }
         if self.partition.is_none() || self.partition_index != index {
-            // Should reading fail, it stands at a partition without blocks.
+            // If the read fails, the iterator is at a partition without blocks.
             (self.partition, self.partition_index, self.block_index) = (None, index, 0);
             let fill_cache = self.options.fill_cache && !self.options.sequential;
             let ahead = &mut self.index_read_ahead;
@@ -217,7 +220,7 @@ impl TableIter {
             return Ok(());
         }
         self.loaded = None;
-        // Should reading fail, nothing must point into a buffer that has changed.
+        // If the read fails, `place` must not point into a buffer that has changed.
         self.place = Place::Shared;
         self.shared = Bytes::new();
         let cached =
@@ -236,8 +239,8 @@ impl TableIter {
         self.step(|cursor, block| cursor.open(block))
     }
 
-    /// Whether the cache is not even asked: in a long scan of which a quarter had to be read, what
-    /// is cached has been read ahead too, and is warmer there.
+    /// Whether to bypass the cache. In a long scan that had to read a quarter of its blocks,
+    /// read-ahead has fetched the cached blocks as well, and its copy is warmer.
     fn streams(&self) -> bool {
         let is_long = self.scanned_len_bytes >= CACHED_SCAN_LEN_BYTES;
         self.options.sequential || is_long && self.missed_len_bytes * 4 >= self.scanned_len_bytes
@@ -265,7 +268,7 @@ impl TableIter {
         Ok(())
     }
 
-    /// Goes on to the first entry of the block that follows, if one does.
+    /// Moves to the first entry of the next block, if there is one.
     fn next_block(&mut self) -> Result<(), EngineError> {
         let next = self.block_index + 1;
         if next < self.block_count() {
@@ -279,7 +282,7 @@ impl TableIter {
         self.step(BlockCursor::seek_to_first)
     }
 
-    /// Goes back to the last entry of the block before, if there is one.
+    /// Moves to the last entry of the previous block, if there is one.
     fn prev_block(&mut self) -> Result<(), EngineError> {
         if self.block_index > 0 {
             self.load_block(self.block_index - 1)?;
@@ -292,7 +295,8 @@ impl TableIter {
         self.step(BlockCursor::seek_to_last)
     }
 
-    /// Loads the first block that could hold `target` or something after it; false if none could.
+    /// Loads the first block that could have `target` or a later key. Returns false if there is
+    /// none.
     fn load_block_of(&mut self, target: InternalKey<'_>) -> Result<bool, EngineError> {
         self.start_seek();
         if !self.load_partition(self.table.top_index.find(target))? {
@@ -300,7 +304,7 @@ impl TableIter {
         }
         let index = self.partition.as_ref().map_or(0, |partition| partition.find(target));
         if index >= self.block_count() {
-            // The top index said that the partition reaches at least as far as `target`.
+            // By the top index, the partition reaches at least as far as `target`.
             self.block_index = index;
             let offset = self.table.top_index.handle(self.partition_index).offset;
             return Err(super::format::corrupt(
@@ -347,7 +351,7 @@ impl TableIter {
         if self.cursor.valid() { Ok(()) } else { self.prev_block() }
     }
 
-    /// Where a move met `error`: if that is damage to be passed over, goes on with `go_on`.
+    /// Handles the error of a move. If it is damage to skip, continues with `go_on`.
     #[cold]
     fn pass_over(
         &mut self,
@@ -361,7 +365,7 @@ impl TableIter {
         Ok(())
     }
 
-    /// Notes what cannot be read of the block or the partition it stands at, if that may be passed over.
+    /// Records the current block or partition as lost, if damage may be skipped.
     fn pass(&self, error: EngineError) -> Result<(), EngineError> {
         let Some(losses) = &self.options.losses else { return Err(error) };
         let top = &self.table.top_index;

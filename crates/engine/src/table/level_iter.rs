@@ -1,6 +1,7 @@
-//! An iterator over a sorted run: tables one after the other that do not overlap.
+//! An iterator over a sorted run: tables that follow one another without overlap.
 //!
-//! Tables are opened when the iterator gets to them, so that a short scan of a wide level opens one.
+//! A table is opened when the iterator reaches it, so that a short scan of a wide level opens one
+//! table.
 
 use super::block::compare_user_keys;
 use super::iter::{TableIter, TableReadOptions};
@@ -12,16 +13,16 @@ use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Tables in key order whose entries do not overlap (versions of one user key may meet at a border,
-/// newest first).
+/// Tables in key order whose entries do not overlap. Versions of one user key may continue from one
+/// table to the next, newest first.
 pub(crate) trait SortedRun: Send + Sync + Debug {
-    /// How many tables there are.
+    /// The number of tables.
     fn table_count(&self) -> usize;
 
     /// The largest user key of table `index`.
     fn largest_user_key(&self, index: usize) -> &[u8];
 
-    /// Opens table `index`, or hands out the open one.
+    /// Returns table `index`, opening it if necessary.
     fn open(&self, index: usize) -> Result<Arc<Table>, EngineError>;
 }
 
@@ -35,12 +36,12 @@ pub(crate) struct LevelIter<R> {
 }
 
 impl<R: SortedRun> LevelIter<R> {
-    /// A cursor over `run`.
+    /// Creates a cursor over `run`.
     pub(crate) fn new(run: R, options: TableReadOptions) -> LevelIter<R> {
         LevelIter { run, options, table_index: 0, iter: None }
     }
 
-    /// Makes table `index` the current one; false if there is none.
+    /// Makes table `index` the current one. Returns false if it does not exist.
     fn open(&mut self, index: usize) -> Result<bool, EngineError> {
         if index >= self.run.table_count() {
             self.iter = None;
@@ -54,12 +55,12 @@ impl<R: SortedRun> LevelIter<R> {
         Ok(true)
     }
 
-    /// The run, and which of its tables the cursor is in: that which failed, where one did.
+    /// The run and the index of the current table. After an error, that is the table that failed.
     pub(crate) fn place(&self) -> (&R, usize) {
         (&self.run, self.table_index)
     }
 
-    /// The first table whose largest user key is not `is_before` that of `target`.
+    /// The first table whose largest user key, compared with that of `target`, is not `is_before`.
     fn find(&self, target: InternalKey<'_>, is_before: fn(Ordering) -> bool) -> usize {
         let (mut low, mut high) = (0, self.run.table_count());
         while low < high {
@@ -74,7 +75,7 @@ impl<R: SortedRun> LevelIter<R> {
         low
     }
 
-    /// While the current table has nothing more, goes on to the first entry of the next.
+    /// Moves to the first entry of the next table, while the current one has no more entries.
     fn skip_forward(&mut self) -> Result<(), EngineError> {
         while self.iter.as_ref().is_some_and(|iter| !iter.valid()) {
             if self.open(self.table_index + 1)?
@@ -86,7 +87,7 @@ impl<R: SortedRun> LevelIter<R> {
         Ok(())
     }
 
-    /// While the current table has nothing before, goes back to the last entry of the one before.
+    /// Moves to the last entry of the previous table, while the current one has no earlier entries.
     fn skip_backward(&mut self) -> Result<(), EngineError> {
         while self.iter.as_ref().is_some_and(|iter| !iter.valid()) {
             let Some(before) = self.table_index.checked_sub(1) else {
@@ -128,7 +129,7 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        // Versions of one user key may span tables, so the next one is sought in too.
+        // Versions of one user key may span tables, so the search continues in the next one.
         for index in self.find(target, Ordering::is_lt)..=self.run.table_count() {
             if !self.open(index)? {
                 break;
@@ -142,7 +143,7 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        // A table that ends with this user key may be followed by one with older versions of it.
+        // The table behind one that ends with this user key may have older versions of it.
         let Some(last) = self.run.table_count().checked_sub(1) else { return Ok(()) };
         let first_above = self.find(target, Ordering::is_le).min(last);
         for index in (0..=first_above).rev() {

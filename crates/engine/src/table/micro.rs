@@ -1,7 +1,7 @@
-//! Tables as the micro-benchmark sees them: enough of the inside to time each operation alone.
+//! Tables for the micro-benchmark: access to the inside, so that each operation can be timed alone.
 //!
-//! Keys and values are those of the peer harness: 16-byte keys, 8 of them zero; values that LZ4
-//! halves.
+//! Keys and values are those of the peer harness: keys of 16 bytes, 8 of them zero, and values that
+//! LZ4 halves.
 
 use super::iter::TableIter;
 use super::{Table, TableBuilder, TableLookup, TableOptions, TableReadOptions, key_hash};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const BLOCK_LEN_BYTES: u64 = imbrex_disk::BLOCK_LEN_BYTES as u64;
 
-/// A table in a file of the operating system, read by whole blocks.
+/// A table in a file of the operating system, read in whole blocks.
 #[derive(Debug)]
 struct HostFile {
     file: File,
@@ -60,7 +60,7 @@ impl FileReader for HostFile {
     }
 }
 
-/// One table and what is asked of it.
+/// One table and the parameters of its benchmark.
 #[derive(Debug)]
 pub struct Fixture {
     key_count: u64,
@@ -71,7 +71,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Keys and values, no table yet.
+    /// Creates the keys and values, but no table yet.
     pub fn new(key_count: u64, value_len_bytes: usize, compression: Compression) -> Fixture {
         let mut prng = Prng::new(1).derive("micro");
         let mut pool = Vec::new();
@@ -86,23 +86,23 @@ impl Fixture {
     fn key(&self, index: u64) -> [u8; 16] {
         let step = u64::MAX / (self.key_count + 1);
         let mut key = [0; 16];
-        // Not quite even, so that neighbours share as many bytes as random keys do.
+        // The spacing is slightly uneven, so that neighbours share as many bytes as random keys do.
         let jitter = index.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (step / 2);
         key[..8].copy_from_slice(&(index * step + jitter).to_be_bytes());
         key
     }
 
-    /// Key and value bytes of the table.
+    /// The length of the table's keys and values.
     pub fn raw_len_bytes(&self) -> u64 {
         self.key_count * (16 + self.value_len_bytes as u64)
     }
 
-    /// Builds the table and forgets it; its length.
+    /// Builds the table, discards it, and returns its length.
     pub fn build(&self) -> u64 {
         self.build_file(0).len_bytes()
     }
 
-    /// As [`Fixture::build`], with a byte histogram.
+    /// Like [`Fixture::build`], with a byte histogram.
     pub fn build_with_histogram(&self) -> u64 {
         self.build_file(4 << 10).len_bytes()
     }
@@ -131,7 +131,7 @@ impl Fixture {
     /// Writes the table to `path` and opens it.
     ///
     /// # Errors
-    /// Those of the file system and of the table.
+    /// The errors of the file system and of the table.
     pub fn open(&mut self, path: &Path, cache_len_bytes: u64) -> std::io::Result<()> {
         let buffer = self.build_file(0);
         let mut bytes = buffer.chunks().concat();
@@ -148,7 +148,7 @@ impl Fixture {
         self.table.as_ref().expect("the benchmark opens the table first")
     }
 
-    /// Gets `count` keys that are there; sums lengths.
+    /// Gets `count` existing keys and returns the sum of the value lengths.
     pub fn get(&self, count: u64, prng: &mut Prng) -> usize {
         let mut sum = 0;
         for _ in 0..count {
@@ -161,7 +161,7 @@ impl Fixture {
         sum
     }
 
-    /// Gets `count` keys that are not there.
+    /// Gets `count` missing keys and returns how many were reported missing.
     pub fn miss(&self, count: u64, prng: &mut Prng) -> usize {
         let mut sum = 0;
         for _ in 0..count {
@@ -173,7 +173,7 @@ impl Fixture {
         sum
     }
 
-    /// Asks the filter alone, `count` times.
+    /// Looks up `count` hashes in the filter alone and returns how many pass.
     pub fn filter(&self, count: u64, prng: &mut Prng) -> usize {
         (0..count).filter(|_| self.table().may_contain(prng.next_u64())).count()
     }
@@ -181,7 +181,7 @@ impl Fixture {
     /// Seeks `count` times and reads `entries` entries each time.
     ///
     /// # Errors
-    /// Those of the table.
+    /// The errors of the table.
     pub fn seek(&self, count: u64, entries: u64, prng: &mut Prng) -> Result<usize, EngineError> {
         let mut sum = 0;
         for _ in 0..count {
@@ -193,10 +193,10 @@ impl Fixture {
         Ok(sum)
     }
 
-    /// Reads the whole table, as a user or as a compaction.
+    /// Reads the whole table, like a user or, if `sequential`, like a compaction.
     ///
     /// # Errors
-    /// Those of the table.
+    /// The errors of the table.
     pub fn scan(&self, sequential: bool) -> Result<usize, EngineError> {
         let options = match sequential {
             true => TableReadOptions {
@@ -212,10 +212,10 @@ impl Fixture {
         take(&mut iter, u64::MAX)
     }
 
-    /// Reads the whole table backwards.
+    /// Reads the whole table backward.
     ///
     /// # Errors
-    /// Those of the table.
+    /// The errors of the table.
     pub fn scan_back(&self) -> Result<usize, EngineError> {
         let mut iter = self.table().iter(TableReadOptions::default());
         iter.seek_to_last()?;

@@ -6,9 +6,9 @@
 //!   get(key)               4. search       3. which block 1. is it here at all?                 2. which partition
 //! ```
 //!
-//! A get that misses costs one cache line of the filter; one that hits costs one read of one block.
-//! The filter, the top index and the tombstones stay in memory while the table is open; data blocks
-//! and index partitions live in the block cache.
+//! A get of an absent key usually costs one cache line of the filter. A get of an existing key
+//! costs one read of one block. The filter, the top index and the tombstones stay in memory while
+//! the table is open. Data blocks and index partitions are kept in the block cache.
 //!
 //! Not here: which tables exist (`version`), which are merged (`compaction`).
 

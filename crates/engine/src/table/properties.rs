@@ -1,50 +1,51 @@
-//! What a table says about itself: counts, key range, sequence range, sizes.
+//! The properties of a table: counts, key range, sequence range, sizes.
 //!
-//! Stored as a list of tagged fields, so that a later version can add fields that this one skips.
+//! They are stored as a list of tagged fields, so that a later version can add fields that this one
+//! skips.
 
 use super::format::{read_u32, read_u64};
 use super::histogram::Histogram;
 use crate::key::Seq;
 use std::sync::Arc;
 
-/// The version of the list's own form, not of the fields in it.
+/// The version of the list's form, independent of the fields in it.
 const PROPERTIES_VERSION: u32 = 1;
 
-/// What a table holds.
+/// The properties of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableProperties {
-    /// The id its writer gave it.
+    /// The id that the writer gave the table.
     pub(crate) table_id: u64,
-    /// Entries, deletes included, range tombstones not.
+    /// The number of entries, with deletes but without range tombstones.
     pub(crate) entry_count: u64,
-    /// Entries that are deletes.
+    /// The number of entries that are deletes.
     pub(crate) delete_count: u64,
-    /// Range tombstones.
+    /// The number of range tombstones.
     pub(crate) range_tombstone_count: u64,
-    /// The smallest user key, starts of range tombstones included.
+    /// The smallest user key, or an earlier start of a range tombstone.
     pub(crate) smallest_user_key: Vec<u8>,
-    /// The largest user key, ends of range tombstones included. Such an end is itself not deleted:
-    /// taking it for a key of the table errs to the safe side.
+    /// The largest user key, or a later end of a range tombstone. That end is not deleted itself;
+    /// counting it as a key of the table errs on the safe side.
     pub(crate) largest_user_key: Vec<u8>,
     /// The smallest sequence number.
     pub(crate) smallest_seq: Seq,
     /// The largest sequence number.
     pub(crate) largest_seq: Seq,
-    /// User keys, uncompressed.
+    /// The uncompressed length of all user keys.
     pub(crate) raw_key_len_bytes: u64,
-    /// Values, uncompressed.
+    /// The uncompressed length of all values.
     pub(crate) raw_value_len_bytes: u64,
-    /// Data blocks, as stored.
+    /// The stored length of all data blocks.
     pub(crate) data_len_bytes: u64,
-    /// How many data blocks there are.
+    /// The number of data blocks.
     pub(crate) data_block_count: u64,
-    /// How many index partitions there are.
+    /// The number of index partitions.
     pub(crate) index_partition_count: u64,
     /// The bits per key that the filter was built with; 0 without a filter.
     pub(crate) filter_bits_per_key: u64,
-    /// Where its bytes lie, if its writer was told to note it.
+    /// Where in the key space the table's bytes are, if the writer recorded it.
     pub(crate) histogram: Option<Arc<Histogram>>,
-    /// How long the frames are of the log that the file begins with; 0 if it begins with none.
+    /// The frame length of the log at the beginning of the file; 0 if there is no log.
     pub(crate) log_frame_len_bytes: u64,
 }
 
@@ -99,10 +100,10 @@ impl TableProperties {
         out
     }
 
-    /// Reads what [`TableProperties::encode`] wrote; fields it does not know are skipped.
+    /// Decodes the bytes that [`TableProperties::encode`] returned. Unknown fields are skipped.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the defect.
     pub(crate) fn decode(bytes: &[u8]) -> Result<TableProperties, String> {
         let version = read_u32(bytes, 0).ok_or("too short for properties")?;
         if version != PROPERTIES_VERSION {

@@ -1,9 +1,10 @@
-//! Reads of an iterator: exactly one block after a seek, more and more while it goes on in order.
+//! Read-ahead of an iterator: one block after a seek, then more and more while the iterator moves
+//! in order.
 //!
 //! A seek of the disk costs as much as about 2 MB of transfer, but a short scan must not pay for
-//! blocks it never reaches: so the first block is read alone, the next one with 16 KiB behind it, and
-//! from there reads double up to the limit. Where that meets damage, only what is asked for is read: what
-//! lies ahead may never be reached, and before it everything is good.
+//! blocks that it never reaches. So the first read fetches one block, the second fetches 16 KiB,
+//! and from there reads double up to the limit. If read-ahead meets damage, only the requested
+//! block is read: the iterator may never reach the damage, and the blocks before it are good.
 
 use imbrex_files::{FileReader, FilesError};
 use std::cell::Cell;
@@ -13,32 +14,33 @@ const FIRST_AHEAD_LEN_BYTES: usize = 16 << 10;
 const GROWTH: usize = 2;
 
 thread_local! {
-    /// The longest buffer of iterators that were dropped. A fresh one would cost more than a short
-    /// scan: the system has to clear every page of it.
+    /// The longest buffer of a dropped iterator. A new one would cost more than a short scan: the
+    /// system has to clear every page of it.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A longer buffer is not kept.
+/// The longest buffer to keep.
 const SPARE_LEN_BYTES_MAX: usize = 1 << 20;
 
-/// A window of the file that was read, and what will be read next.
+/// A window of the file that was read, and the plan for the next read.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     scratch: Vec<u8>,
-    /// The part of the file that lies in `scratch`, and where it starts there.
+    /// The range of the file in `scratch`. It begins at `window_at` there.
     window: Range<u64>,
     window_at: usize,
-    /// The block asked for last.
+    /// The block that was requested last.
     last: Range<u64>,
     ahead_len_bytes: usize,
     ahead_len_bytes_min: usize,
     ahead_len_bytes_max: usize,
-    /// Nothing is read ahead until the next seek: there is damage in that direction.
+    /// Read-ahead is off until the next seek, because there is damage in its direction.
     is_halted: bool,
 }
 
 impl ReadAhead {
-    /// Reads ahead `ahead_len_bytes_min` at once, and up to `ahead_len_bytes_max` later.
+    /// Creates a reader that reads ahead `ahead_len_bytes_min` at first and grows up to
+    /// `ahead_len_bytes_max`.
     pub(crate) fn new(ahead_len_bytes_min: usize, ahead_len_bytes_max: usize) -> ReadAhead {
         ReadAhead {
             scratch: SPARE.take(),
@@ -52,8 +54,9 @@ impl ReadAhead {
         }
     }
 
-    /// Reads `offset..offset + len_bytes` of the file and says where [`ReadAhead::bytes`] has it,
-    /// until the next read; nothing from `limit` on is read ahead.
+    /// Reads `offset..offset + len_bytes` of the file, and returns the range to pass to
+    /// [`ReadAhead::bytes`]. The range is valid until the next read. Read-ahead stops before
+    /// `limit`.
     pub(crate) fn read(
         &mut self,
         file: &dyn FileReader,
@@ -71,7 +74,7 @@ impl ReadAhead {
         Ok(at..at + len_bytes)
     }
 
-    /// What was read.
+    /// The bytes of a range that `read` returned.
     #[inline]
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.scratch[range]
@@ -109,12 +112,12 @@ impl ReadAhead {
         Ok(())
     }
 
-    /// Makes `range` the window.
+    /// Reads `range` as the new window.
     fn load(&mut self, file: &dyn FileReader, range: &Range<u64>) -> Result<(), FilesError> {
         self.window = 0..0;
         let len_bytes = (range.end - range.start) as usize;
         let got = file.read_at(range.start, len_bytes, &mut self.scratch)?;
-        // The part asked for lies somewhere in `scratch`: the read starts at a whole block.
+        // The requested part is somewhere in `scratch`, because a read starts at a whole block.
         let (got_at, got_len_bytes) = (got.as_ptr().addr(), got.len());
         let at = got_at.wrapping_sub(self.scratch.as_ptr().addr());
         assert!(
@@ -126,12 +129,13 @@ impl ReadAhead {
         Ok(())
     }
 
-    /// The block at `range` was found elsewhere: what follows it still goes on in order.
+    /// The block at `range` came from elsewhere. A read of the block after it still counts as in
+    /// order.
     pub(crate) fn skip(&mut self, range: Range<u64>) {
         self.last = range;
     }
 
-    /// A seek elsewhere: reading ahead starts small again.
+    /// Called on a seek: read-ahead restarts at its minimum.
     pub(crate) fn restart(&mut self) {
         self.ahead_len_bytes = self.ahead_len_bytes_min;
         self.is_halted = false;
@@ -142,7 +146,7 @@ impl Drop for ReadAhead {
     fn drop(&mut self) {
         if self.scratch.capacity() <= SPARE_LEN_BYTES_MAX {
             let scratch = std::mem::take(&mut self.scratch);
-            // When the thread is ending there is nobody to keep it for.
+            // A thread that is ending has no later iterator to keep the buffer for.
             let _ = SPARE.try_with(|spare| {
                 let kept = spare.take();
                 spare.set(if kept.capacity() < scratch.capacity() { scratch } else { kept });

@@ -1,4 +1,4 @@
-//! A table open for reading: what stays in memory, and point look-ups.
+//! A table open for reading: the parts that stay in memory, and point look-ups.
 
 use super::block::BlockCursor;
 use super::filter::Filter;
@@ -23,27 +23,28 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is read first of a file, a sixty-fourth of it within these bounds: enough for footer, top index,
-/// properties and filter of most tables, because a second read would cost a disk another turn.
+/// The share of the file, within the bounds below, that the first read fetches from its end. For
+/// most tables this covers footer, top index, properties and filter. A second read would cost a
+/// disk another rotation.
 const TAIL_SHARE: u64 = 64;
 const TAIL_LEN_BYTES_MIN: u64 = 8 << 10;
 const TAIL_LEN_BYTES_MAX: u64 = 1 << 20;
 
-/// What a table knows about a key.
+/// The result of a look-up in one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TableLookup {
-    /// Nothing.
+    /// The table has no visible entry of the key.
     Missing,
-    /// It was deleted at `seq`.
+    /// The key was deleted at `seq`.
     Deleted {
-        /// When.
+        /// The sequence number of the delete.
         seq: Seq,
     },
-    /// It had this value from `seq` on.
+    /// The key has had this value since `seq`.
     Value {
-        /// The value, a part of its block.
+        /// The value, a slice of its block.
         value: Bytes,
-        /// When.
+        /// The sequence number of the put.
         seq: Seq,
     },
 }
@@ -61,11 +62,11 @@ pub(crate) struct Table {
     pub(super) filter: Option<Filter>,
     tombstones: FragmentedTombstones,
     pub(super) properties: TableProperties,
-    /// The log that the file begins with, where the table has one.
+    /// The values in the log at the beginning of the file, if the table began as a log.
     pub(super) values: Option<Values>,
 }
 
-/// Buffers of a thread's point reads: small, used again and again, and therefore hot.
+/// Buffers for a thread's point reads. They are small and constantly reused, and therefore hot.
 #[derive(Debug, Default)]
 struct Scratch {
     stored: Vec<u8>,
@@ -76,7 +77,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
 }
 
-/// A block longer than this is not read in the thread's buffers, which would stay that long.
+/// The longest block to read into the thread's buffers, which never shrink.
 const SCRATCH_LEN_BYTES_MAX: usize = 128 << 10;
 
 impl Table {
@@ -91,10 +92,11 @@ impl Table {
         Table::open_alone(file, cache, None)
     }
 
-    /// Opens a table without what is damaged of it and can be missed: filter, tombstones, properties.
+    /// Opens a table without its damaged parts, if it can be used without them: filter, tombstones,
+    /// properties.
     ///
     /// # Errors
-    /// As [`Table::open`], where it cannot be read without what is damaged.
+    /// Like [`Table::open`], if another part is damaged.
     pub(crate) fn open_in_part(
         file: Arc<dyn FileReader>,
         cache: Arc<BlockCache>,
@@ -122,10 +124,10 @@ impl Table {
         Ok(Arc::new(table))
     }
 
-    /// Opens a table of which nobody says whether it is at the end of a log.
+    /// Opens a table that may or may not be at the end of a log.
     ///
     /// # Errors
-    /// As [`Table::open`].
+    /// Like [`Table::open`].
     pub(crate) fn open_any(
         file: Arc<dyn FileReader>,
         cache: Arc<BlockCache>,
@@ -141,7 +143,7 @@ impl Table {
     /// Opens a table at the end of a log that has its values.
     ///
     /// # Errors
-    /// As [`Table::open`].
+    /// Like [`Table::open`].
     pub(crate) fn open_logged(
         file: Arc<dyn FileReader>,
         cache: Arc<BlockCache>,
@@ -179,7 +181,7 @@ impl Table {
         let mut tail_at = len_bytes.saturating_sub(tail_len_bytes);
         let read = if losses.is_some() { read_what_reads } else { read_range };
         let mut tail = match read(&*file, "table footer", tail_at..len_bytes, &mut scratch) {
-            // It may begin before what opening needs.
+            // The damage may be before the parts that opening needs.
             Err(error) if error.is_damage() => {
                 tail_at = footer_at;
                 read(&*file, "table footer", tail_at..len_bytes, &mut scratch)?
@@ -234,27 +236,27 @@ impl Table {
         Ok(table)
     }
 
-    /// The properties its writer left.
+    /// The properties that the writer recorded.
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
     }
 
-    /// Its range tombstones.
+    /// The range tombstones of the table.
     pub(crate) fn range_tombstones(&self) -> &FragmentedTombstones {
         &self.tombstones
     }
 
-    /// The name of its file.
+    /// The name of the table's file.
     pub(crate) fn name(&self) -> &str {
         self.file.name()
     }
 
-    /// The length of its file.
+    /// The length of the table's file.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.file.len_bytes()
     }
 
-    /// Memory that the table holds as long as it is open.
+    /// The memory that the table uses while it is open.
     pub(crate) fn memory_len_bytes(&self) -> usize {
         self.filter.as_ref().map_or(0, Filter::memory_len_bytes)
             + self.top_index.memory_len_bytes()
@@ -263,16 +265,18 @@ impl Table {
             + self.properties.histogram.as_ref().map_or(0, |h| h.memory_len_bytes())
     }
 
-    /// Whether the table could hold the key with this hash. Cost: one cache line.
+    /// Whether the table may have the key with this hash.
+    ///
+    /// Cost: one cache line.
     #[inline]
     pub(crate) fn may_contain(&self, key_hash: u64) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(key_hash))
     }
 
-    /// What the table knows of `user_key` as of `snapshot`; range tombstones are not considered.
+    /// Looks up `user_key` as of `snapshot`. Range tombstones are not considered.
     ///
-    /// Cost: one cache line for most absent keys; else a search of the index and one data block,
-    /// read by one disk read if it is not cached.
+    /// Cost: one cache line for most absent keys. For other keys: a search of the index and one
+    /// data block, which takes one disk read if it is not cached.
     ///
     /// # Errors
     /// [`EngineError::Corrupt`], [`EngineError::Files`].
@@ -310,7 +314,8 @@ impl Table {
         }
     }
 
-    /// The first entry of the user key at or after `target`, with what the block has as its value.
+    /// The first entry of `target`'s user key at or after `target`, with its value bytes as the
+    /// block has them.
     fn find_entry(&self, target: InternalKey<'_>) -> Result<Option<(Trailer, Bytes)>, EngineError> {
         let Some(handle) = self.find_block(target)? else { return Ok(None) };
         let shared = |block: Bytes| {
@@ -325,7 +330,7 @@ impl Table {
             let range = handle.offset..handle.end();
             let bytes = read_range(&*self.file, "data block", range, stored)?;
             let block = self.stored_data_block(handle.offset, bytes)?;
-            // A long block is not copied from: its value is most of it.
+            // A long block is kept instead of copying from it, because its value is most of it.
             let is_long = block.raw_len_bytes > SCRATCH_LEN_BYTES_MAX;
             if is_long || self.cache.admits(self.cache_id, handle.offset) {
                 let block = self.raw_data_block(handle.offset, block)?;
@@ -360,7 +365,7 @@ impl Table {
         Ok(Some((cursor.trailer(), cursor.value_range())))
     }
 
-    /// Where the first block lies that could hold `target` or something after it.
+    /// The position of the first block that could have `target` or a later key.
     fn find_block(&self, target: InternalKey<'_>) -> Result<Option<BlockHandle>, EngineError> {
         let find = |partition: &IndexPartition| {
             let index = partition.find(target);
@@ -378,12 +383,13 @@ impl Table {
         }
     }
 
-    /// An iterator over the entries; range tombstones are not among them.
+    /// An iterator over the entries, without range tombstones.
     pub(crate) fn iter(self: &Arc<Self>, options: TableReadOptions) -> TableIter {
         TableIter::new(Arc::clone(self), options)
     }
 
-    /// About where in the data `user_key` lies or would lie: for estimates of sizes.
+    /// The approximate offset in the data at which `user_key` is or would be. It serves size
+    /// estimates.
     ///
     /// # Errors
     /// [`EngineError::Corrupt`], [`EngineError::Files`].
@@ -393,7 +399,7 @@ impl Table {
         Ok(found.map_or(self.footer.data_len_bytes, |handle| handle.offset))
     }
 
-    /// Index partition `index`, from memory if it is there.
+    /// Index partition `index`, read from the file if it is not in memory.
     pub(super) fn partition(&self, index: usize) -> Result<Arc<IndexPartition>, EngineError> {
         if let Some(partition) = self.partition_in_memory(index) {
             return Ok(partition);
@@ -404,7 +410,7 @@ impl Table {
         Ok(self.cache_partition(handle, partition))
     }
 
-    /// Index partition `index` if nothing must be read for it.
+    /// Index partition `index`, if it is in memory.
     fn partition_in_memory(&self, index: usize) -> Option<Arc<IndexPartition>> {
         let cached = || self.cache.get_index(self.cache_id, self.top_index.handle(index).offset);
         self.sole_partition.clone().or_else(cached)
@@ -420,7 +426,8 @@ impl Table {
         partition
     }
 
-    /// The same for who goes through the table in order: partitions are read several at a time.
+    /// Like `partition`, for an iterator that moves through the table in order: one read fetches
+    /// several partitions.
     pub(super) fn partition_ahead(
         &self,
         index: usize,
@@ -468,18 +475,18 @@ impl Table {
         Ok(partition)
     }
 
-    /// The data block at `offset` if it is cached.
+    /// The data block at `offset`, if it is cached.
     #[inline]
     pub(super) fn cached_data_block(&self, offset: u64) -> Option<Bytes> {
         self.cache.get_data(self.cache_id, offset)
     }
 
-    /// Keeps a data block in the cache.
+    /// Inserts a data block into the cache.
     pub(super) fn cache_data_block(&self, offset: u64, block: Bytes) {
         self.cache.insert_data(self.cache_id, offset, block);
     }
 
-    /// Whether the cache wants the data block at `offset`, which it did not have.
+    /// Whether the cache wants the data block at `offset`, which it just missed.
     pub(super) fn cache_admits(&self, offset: u64) -> bool {
         self.cache.admits(self.cache_id, offset)
     }
@@ -495,7 +502,7 @@ impl Table {
             .map_err(|reason| corrupt("data block", self.name(), offset, reason))
     }
 
-    /// The raw bytes of a data block, in memory of their own.
+    /// The raw bytes of a data block, in a new allocation.
     pub(super) fn raw_data_block(
         &self,
         offset: u64,
@@ -506,7 +513,7 @@ impl Table {
         Ok(Bytes::from(raw))
     }
 
-    /// The raw bytes of a data block, where they are if it is not compressed, else in `raw`.
+    /// The raw bytes of a data block: in place if the block is not compressed, else in `raw`.
     #[inline]
     fn borrow_raw<'a>(
         &self,
@@ -521,7 +528,7 @@ impl Table {
         Ok(raw)
     }
 
-    /// The raw bytes of a data block, into `out`.
+    /// Writes the raw bytes of a data block to `out`.
     #[inline]
     pub(super) fn raw_data_block_into(
         &self,
@@ -540,7 +547,7 @@ impl Table {
     }
 }
 
-/// Checks that the partitions are all of the index and nothing else.
+/// Checks that the partitions fill the whole index and nothing else.
 fn check_top_index(footer: &Footer, top_index: &IndexPartition) -> Result<(), String> {
     let got = top_index.start()..top_index.end();
     let expected = footer.data_len_bytes..footer.data_len_bytes + footer.index_len_bytes;
@@ -550,7 +557,7 @@ fn check_top_index(footer: &Footer, top_index: &IndexPartition) -> Result<(), St
     Ok(())
 }
 
-/// The parts read when a table is opened.
+/// The metadata that is read when a table is opened.
 struct Opening<'a> {
     file: &'a dyn FileReader,
     table_id: u64,
@@ -572,7 +579,7 @@ impl Opening<'_> {
             .map_err(|reason| corrupt(structure, self.file.name(), handle.offset, reason))
     }
 
-    /// A part that can be missed, with which `what` is lost.
+    /// Reads a part that the table can do without. `what` describes the loss.
     fn spare<T>(
         &self,
         structure: &'static str,
@@ -611,7 +618,7 @@ pub(super) fn read_range<'a>(
         .map_err(|source| cannot_read(structure, file.name(), range.start, source))
 }
 
-/// As [`read_range`], with zeros for the blocks that cannot be read.
+/// Like [`read_range`], but blocks that cannot be read become zeros.
 fn read_what_reads<'a>(
     file: &dyn FileReader,
     structure: &'static str,

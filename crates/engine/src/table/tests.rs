@@ -18,7 +18,8 @@ mod model;
 mod reads;
 mod small;
 
-/// A file in memory; reads land 17 bytes into the scratch buffer, as reads of whole blocks may.
+/// A file in memory. Reads return data 17 bytes into the scratch buffer, as reads of whole blocks
+/// may.
 #[derive(Debug)]
 struct MemoryFile(Vec<u8>);
 
@@ -61,7 +62,7 @@ impl FileReader for MemoryFile {
     }
 }
 
-/// An entry of the model, in the order of internal keys: user key, then newest first.
+/// The entries of the model in internal-key order: by user key, then newest first.
 type Entries = BTreeMap<(Vec<u8>, std::cmp::Reverse<u64>), (Kind, Vec<u8>)>;
 
 fn trailer(seq: u64, kind: Kind) -> Trailer {

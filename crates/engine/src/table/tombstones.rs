@@ -1,10 +1,10 @@
-//! The range tombstones of a table, as they are stored: a list in the order they were added.
+//! The range tombstones of a table in stored form: a list in the order in which they were added.
 
 use super::varint::{put_varint, read_len, read_varint};
 use crate::key::Seq;
 use crate::range_del::RangeTombstone;
 
-/// The list as it is stored.
+/// Encodes the list.
 pub(crate) fn encode(tombstones: &[RangeTombstone]) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, tombstones.len() as u64);
@@ -18,10 +18,10 @@ pub(crate) fn encode(tombstones: &[RangeTombstone]) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode`] wrote.
+/// Decodes the bytes that [`encode`] returned.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the defect.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<RangeTombstone>, String> {
     let cut = || "a range tombstone is cut off".to_string();
     let mut at = 0;

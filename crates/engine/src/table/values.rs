@@ -1,14 +1,16 @@
-//! The values of a table that lie elsewhere in its file: in the log that it began as (`band`).
+//! The values of a table that began as a log (`band`): they are still in the log, earlier in the
+//! same file.
 //!
 //! ```text
 //!   | frames of a log ............................. | 0 | data blocks | index | ... | footer |
 //!          ^ value of "b"        ^ value of "a"           a -> place, b -> place
 //! ```
 //!
-//! An entry of such a table holds a place: frame u32, offset in it u32, length u32, checksum u32. The checksum is over
-//! value and key, so that a value of another key, or of another time, is noticed.
+//! Instead of a value, an entry of such a table has a place: frame u32, offset in it u32, length
+//! u32, checksum u32. The checksum covers value and key, so that a value of another key or of
+//! another time is noticed.
 //!
-//! Cost: a read of its own for every value, except where all of them are read at once.
+//! Cost: one read per value, unless all values are read at once.
 
 use super::format::{FOOTER_LEN_BYTES, Footer, corrupt};
 use super::reader::cannot_read;
@@ -19,13 +21,13 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Values up to this length stay with their keys.
+/// The longest value that is stored with its key.
 pub(crate) const INLINE_LEN_BYTES_MAX: usize = 64;
 
-/// How much is read at a time where all values are read.
+/// The length of each read when all values are read.
 const PIECE_LEN_BYTES: u64 = 1 << 20;
 
-/// Where a value lies, as an entry says it.
+/// The place of a value, as an entry stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValuePlace {
     place: Position,
@@ -33,11 +35,11 @@ pub(crate) struct ValuePlace {
     crc: u32,
 }
 
-/// How long an encoded place is.
+/// The length of an encoded place.
 pub(crate) const PLACE_LEN_BYTES: usize = 16;
 
 impl ValuePlace {
-    /// The place of `value` of `user_key`; `None` if the log is too long to say it.
+    /// The place of `user_key`'s `value`; `None` if the log is too long for the encoding.
     pub(crate) fn of(user_key: &[u8], value: &[u8], place: Position) -> Option<ValuePlace> {
         u32::try_from(place.frame_blocks).ok()?;
         let len_bytes = u32::try_from(value.len()).ok()?;
@@ -70,23 +72,23 @@ fn crc_of(user_key: &[u8], value: &[u8]) -> u32 {
 #[derive(Debug)]
 pub(crate) struct Values {
     file: Arc<dyn FileReader>,
-    /// Where the table itself begins.
+    /// The offset at which the table itself begins.
     len_bytes: u64,
     frame_len_bytes: usize,
 }
 
 impl Values {
-    /// Before byte `len_bytes` of `file`, in frames of `frame_len_bytes`.
+    /// The values in the first `len_bytes` of `file`, in frames of `frame_len_bytes`.
     pub(super) fn new(file: Arc<dyn FileReader>, len_bytes: u64, frame_len_bytes: usize) -> Values {
         Values { file, len_bytes, frame_len_bytes }
     }
 
-    /// How long they are together, with the log's own bytes among them.
+    /// The length of all values together with the log's other bytes.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// Reads all of them.
+    /// Reads all values.
     ///
     /// # Errors
     /// [`EngineError::Files`].
@@ -102,7 +104,8 @@ impl Values {
         Ok(all)
     }
 
-    /// Checks every byte of `all`, which [`Values::read_all`] read: whole frames, and zeros behind them.
+    /// Checks every byte of `all`, which [`Values::read_all`] returned: whole frames, and zeros
+    /// behind them.
     ///
     /// # Errors
     /// [`EngineError::Corrupt`].
@@ -130,10 +133,11 @@ impl Values {
         }
     }
 
-    /// The value of `user_key` into `out`: from `all` of them if they were read, else from the file.
+    /// Reads the value of `user_key` into `out`, from `all` if the values were read at once, else
+    /// from the file.
     ///
     /// # Errors
-    /// [`EngineError::Corrupt`]: it is not what was written. [`EngineError::Files`].
+    /// [`EngineError::Corrupt`]: the value is not the one that was written. [`EngineError::Files`].
     pub(super) fn read(
         &self,
         user_key: &[u8],
@@ -179,7 +183,7 @@ impl Values {
     }
 }
 
-/// Where in `file` the table begins that ends with it, and that table as a file of its own.
+/// The offset at which the table at the end of `file` begins, and that table as a separate file.
 ///
 /// # Errors
 /// [`EngineError::Corrupt`], [`EngineError::Files`].

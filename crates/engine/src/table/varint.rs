@@ -1,5 +1,6 @@
-//! Integers of variable length: seven bits a byte, the least significant first, the top bit set on
-//! all bytes but the last. Small numbers, which most are, take one byte and one branch.
+//! Integers of variable length: seven bits per byte, the least significant first, with the top bit
+//! set in all bytes but the last. Small numbers are the most frequent; they take one byte and one
+//! branch.
 
 /// Appends `value`.
 #[inline]
@@ -11,7 +12,8 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Reads the integer at `*at` and moves `*at` behind it; None if it is cut off or too long.
+/// Reads the integer at `*at` and moves `*at` behind it. Returns `None` if the integer is cut off
+/// or too long.
 #[inline]
 pub(crate) fn read_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let byte = *bytes.get(*at)?;
@@ -27,7 +29,7 @@ pub(crate) fn read_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     read_long_varint(bytes, at, u64::from(byte & 0x7f))
 }
 
-/// The rest of an integer of three bytes or more.
+/// Reads the rest of an integer of three bytes or more.
 fn read_long_varint(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
     let mut value = low;
     let mut shift = 7;
@@ -48,7 +50,7 @@ fn read_long_varint(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
     }
 }
 
-/// Reads a length, as [`read_varint`].
+/// Reads a length, like [`read_varint`].
 #[inline]
 pub(crate) fn read_len(bytes: &[u8], at: &mut usize) -> Option<usize> {
     read_varint(bytes, at).and_then(|value| usize::try_from(value).ok())

@@ -1,7 +1,7 @@
-//! Verifying a table: every byte is read, every checksum and every claim is checked.
+//! Verification of a table: reads every byte, and checks every checksum and every claim.
 //!
-//! Beyond the checksums: T1 to T4, the restart points, the counts and ranges of the properties, the
-//! shares of the byte histogram, and that the filter knows every key.
+//! Besides the checksums, it checks T1 to T4, the restart points, the counts and ranges of the
+//! properties, the shares of the byte histogram, and that the filter passes every key.
 
 use super::block::{BlockCursor, compare_keys};
 use super::filter::key_hash;
@@ -15,32 +15,32 @@ use crate::EngineError;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use std::ops::Range;
 
-/// What a verification reads at a time.
+/// The length of each read.
 const READ_LEN_BYTES: usize = 1 << 20;
 
-/// What was verified.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableReport {
-    /// Data blocks.
+    /// The number of verified data blocks.
     pub(crate) data_block_count: u64,
-    /// Entries in them.
+    /// The number of entries in them.
     pub(crate) entry_count: u64,
     /// The length of the file, all of which was read.
     pub(crate) len_bytes: u64,
-    /// What is wrong with blocks and partitions, which do not keep the others from being looked at; the counts are
-    /// then without them.
+    /// Damage to blocks and partitions. The verification continues behind it; the counts leave
+    /// damaged parts out.
     pub(crate) findings: Vec<String>,
 }
 
 impl Table {
-    /// Reads the whole table and checks all that can be checked.
+    /// Reads the whole table and checks everything that can be checked.
     ///
-    /// Cost: one sequential read of the file. `verified_until` is told the offset that it has come to,
-    /// now and then; its error ends the verification.
+    /// Cost: one sequential read of the file. From time to time, `verified_until` receives the
+    /// offset reached so far; an error from it ends the verification.
     ///
     /// # Errors
-    /// [`EngineError::Corrupt`] for the first violation that concerns all of it, [`EngineError::Files`]; what
-    /// `verified_until` says.
+    /// [`EngineError::Corrupt`] for the first violation that concerns the table as a whole,
+    /// [`EngineError::Files`], and any error of `verified_until`.
     pub(crate) fn verify(
         &self,
         verified_until: &mut dyn FnMut(u64) -> Result<(), EngineError>,
@@ -62,7 +62,8 @@ impl Table {
         walk.finish()
     }
 
-    /// Reads again what is in memory since the table was opened: the disk may have lost it since.
+    /// Rereads the parts that have been in memory since the open, because the disk may have lost
+    /// them meanwhile.
     fn verify_metadata(&self) -> Result<(), EngineError> {
         let footer = &self.footer;
         let mut scratch = Vec::new();
@@ -88,24 +89,25 @@ impl Table {
     }
 }
 
-/// A walk over all data blocks, and what it has seen.
+/// A walk over all data blocks, with its findings.
 struct Walk<'a> {
     table: &'a Table,
     read_ahead: ReadAhead,
     raw: Vec<u8>,
     cursor: BlockCursor,
-    /// The entry before, and the separator before: all keys that follow are above both.
+    /// The previous entry and the previous separator. All keys that follow must be above both.
     before: Option<(Vec<u8>, Trailer)>,
     floor: Option<(Vec<u8>, Trailer)>,
-    /// Where all that was looked at ends.
+    /// The end of the verified part of the file.
     end: u64,
-    /// Where the next partition's first block starts, if the one before could be read.
+    /// The expected start of the next partition's first block; `None` if the previous partition
+    /// could not be read.
     start: Option<u64>,
     findings: Vec<String>,
     seen: TableProperties,
-    /// What the shares of the byte histogram come to, up to the one that goes on.
+    /// The lengths counted for the histogram's shares, up to the current share.
     shares_len_bytes: Vec<u64>,
-    /// The log with the values, where the table has one.
+    /// The log with the values, if the table has one.
     log: Option<Vec<u8>>,
 }
 
@@ -153,7 +155,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Notes damage; any other error ends the verification.
+    /// Records damage as a finding. Any other error ends the verification.
     fn note(&mut self, error: EngineError) -> Result<(), EngineError> {
         if !error.is_damage() {
             return Err(error);
@@ -176,7 +178,7 @@ impl<'a> Walk<'a> {
         let table = self.table;
         let range = match self.read(handle) {
             Err(error) if error.is_damage() => {
-                // Another block may be the one that cannot be read.
+                // The unreadable block may be one of those read ahead.
                 self.read_ahead = ReadAhead::new(0, 0);
                 self.read(handle)?
             }
@@ -234,7 +236,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// How long the value of an entry is, which is read where it lies in the log.
+    /// The length of an entry's value. A value in the log is read and checked.
     fn value_len_bytes(&self, key: InternalKey<'_>, entry: &[u8]) -> Result<u64, EngineError> {
         if key.trailer.kind() != Some(Kind::PutAt) {
             return Ok(entry.len() as u64);
@@ -252,7 +254,7 @@ impl<'a> Walk<'a> {
         Ok(value.len() as u64)
     }
 
-    /// Compares what was seen with what the properties say.
+    /// Compares the findings with the properties.
     fn finish(mut self) -> Result<TableReport, EngineError> {
         let table = self.table;
         let said = table.properties();
@@ -263,7 +265,7 @@ impl<'a> Walk<'a> {
             len_bytes: table.len_bytes(),
             findings: std::mem::take(&mut self.findings),
         };
-        // What was not seen cannot be compared.
+        // With damaged parts left out, the counts cannot match.
         if !report.findings.is_empty() {
             return Ok(report);
         }
@@ -285,7 +287,8 @@ impl<'a> Walk<'a> {
             }
         }
         seen.smallest_seq = seen.smallest_seq.min(seen.largest_seq);
-        // Fragments cannot tell how many tombstones were written, nor the data how the filter was.
+        // Fragments do not show how many tombstones were written, and the data does not show how
+        // the filter was built.
         seen.range_tombstone_count = said.range_tombstone_count;
         seen.filter_bits_per_key = said.filter_bits_per_key;
         seen.table_id = table.footer.table_id;
@@ -307,7 +310,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Counts an entry towards the share of `histogram` that its key lies in; keys ascend.
+/// Adds an entry's length to the share of `histogram` that contains its key. Keys must ascend.
 fn add_to_share(shares: &mut Vec<u64>, histogram: &Histogram, user_key: &[u8], len_bytes: u64) {
     if shares.is_empty() {
         shares.push(0);

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 const ROOM_LEN_BYTES: usize = 4096;
 
-/// Made of entries in key order, with the model of what each share must hold.
+/// A histogram built from entries in key order.
 fn build(entries: &BTreeMap<Vec<u8>, u64>, room_len_bytes: usize) -> Histogram {
     let mut builder = HistogramBuilder::new(room_len_bytes);
     let mut before: &[u8] = &[];
     for (key, &len_bytes) in entries {
         let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
         builder.add(key, shared, false, len_bytes / 2);
-        // A second version never starts a share.
+        // A second version of a key never starts a share.
         builder.add(key, key.len(), true, len_bytes - len_bytes / 2);
         before = key;
     }
     builder.finish()
 }
 
-/// H1, H2, and the bounds on the number and the evenness of the shares.
+/// Checks H1, H2, and the bounds on the number of shares and on their lengths.
 fn check(entries: &BTreeMap<Vec<u8>, u64>, histogram: &Histogram, room_len_bytes: usize) {
     assert!(histogram.encode().len() <= room_len_bytes, "{} bytes", histogram.encode().len());
     let mut sums = vec![0; histogram.share_count()];
@@ -65,7 +65,8 @@ fn long_keys_and_long_values_find_their_place() {
         key.extend_from_slice(&prng.next_u64().to_be_bytes());
         key
     };
-    // What keys have in common is shorter than the limit, at it, and longer: then there is one share.
+    // The common prefix of the keys is shorter than the limit, equal to it, or longer. In the
+    // latter two cases there is one share.
     for (prefix_len, is_whole) in [(200, false), (240, false), (256, true), (5000, true)] {
         let entries: BTreeMap<_, _> =
             (0..5000).map(|_| (long(prefix_len, &mut prng), 300)).collect();

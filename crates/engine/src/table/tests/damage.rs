@@ -22,7 +22,7 @@ fn sample() -> (Entries, Vec<u8>) {
     (entries, file_bytes(&builder.finish().0))
 }
 
-/// Everything that can be read, or the first error.
+/// Reads everything, or returns the first error.
 fn read_all(bytes: Vec<u8>) -> Result<Entries, EngineError> {
     let table = open(bytes)?;
     let mut iter = table.iter(TableReadOptions::default());
@@ -93,7 +93,7 @@ fn blocks_in_each_others_place_are_noticed() {
     check_corrupt(swapped, "swapped blocks");
 }
 
-/// What the checksums cannot see, `verify` does: here a table that was written wrongly.
+/// `verify` finds defects that checksums cannot show, such as in this wrongly written table.
 #[test]
 fn verify_doubts_the_properties_and_the_filter() {
     let (_, bytes) = sample();
@@ -135,7 +135,7 @@ fn entry_of(iter: &TableIter) -> Entry {
     (key.user_key.to_vec(), key.trailer.seq().0, iter.value().to_vec())
 }
 
-/// A table of several partitions of several blocks each.
+/// A table of several partitions with several blocks each.
 fn partitioned() -> (Entries, Vec<u8>) {
     let entries: Entries = (0..300_u64)
         .map(|i| {
@@ -154,7 +154,8 @@ fn partitioned() -> (Entries, Vec<u8>) {
     (entries, bytes)
 }
 
-/// Two bytes are wrong, in two blocks: both are told, and the entries of the others are counted.
+/// Two bytes are wrong, in two blocks. Both are reported, and the entries of the other blocks are
+/// counted.
 #[test]
 fn verify_goes_on_behind_a_damaged_block() {
     let (entries, bytes) = partitioned();
@@ -169,8 +170,8 @@ fn verify_goes_on_behind_a_damaged_block() {
     assert!(report.entry_count < entries.len() as u64 && report.entry_count > 250, "{report:?}");
 }
 
-/// Any byte is wrong: forwards, backwards and sought, a cursor that passes over damage shows all entries but those of
-/// the block, or of the partition, that has it.
+/// With any one byte wrong, a cursor that skips damage shows all entries outside the block or
+/// partition with that byte: forward, backward and by seeks.
 #[test]
 fn a_cursor_passes_over_what_is_damaged() {
     let (entries, bytes) = partitioned();
@@ -224,13 +225,13 @@ fn a_cursor_passes_over_what_is_damaged() {
     assert!((5..100).contains(&lost_count_max), "{lost_count_max}");
 }
 
-/// Behind a checksum that fits, the decoder of blocks is on its own.
+/// If the checksum matches, the block decoder alone must find the damage.
 #[test]
 fn garbage_in_a_block_never_panics() {
     use super::super::block::{BlockBuilder, BlockCursor};
     let mut builder = BlockBuilder::default();
     let mut good: Vec<Vec<u8>> = Vec::new();
-    // The second block shares prefixes, because the first showed that it pays.
+    // The second block shares prefixes, because the first one showed that this saves space.
     for _ in 0..2 {
         builder.clear();
         for i in 0..50u64 {

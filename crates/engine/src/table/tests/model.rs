@@ -59,7 +59,7 @@ fn flat(entries: &Entries) -> Flat<'_> {
         .collect()
 }
 
-/// The place of the cursor in the list; checks that key and value are those of the list.
+/// The index of the cursor's entry in the list. Checks that key and value match.
 fn place(iter: &dyn InternalIter, list: &Flat<'_>) -> Option<usize> {
     if !iter.valid() {
         return None;

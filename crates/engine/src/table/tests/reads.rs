@@ -1,15 +1,15 @@
-//! Which reads of the file an operation causes: one a get, few and growing for a scan.
+//! The file reads that an operation causes: one for a get, few and growing for a scan.
 
 use super::*;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// A file in memory that notes what is read.
+/// A file in memory that records its reads.
 #[derive(Debug)]
 struct NotingFile {
     file: MemoryFile,
     reads: Mutex<Vec<Range<u64>>>,
-    /// What cannot be read.
+    /// The range that cannot be read.
     bad: Mutex<Range<u64>>,
 }
 
@@ -50,7 +50,7 @@ impl FileReader for NotingFile {
 
 const KEY_COUNT: u64 = 2000;
 
-/// 400 uncompressed blocks of five entries.
+/// A table of 400 uncompressed blocks with five entries each.
 fn sample() -> (Arc<NotingFile>, Arc<Table>) {
     sample_of(&TableOptions::default())
 }
@@ -139,7 +139,7 @@ fn a_compaction_reads_far_ahead_from_the_start() {
     assert_eq!(index.len(), 1, "all partitions at once: {reads:?}");
 }
 
-/// A scan read ahead into a block that cannot be read, and failed up to 256 KiB before it.
+/// A scan used to read ahead into a block that cannot be read, and failed up to 256 KiB before it.
 #[test]
 fn a_scan_yields_all_that_lies_before_a_bad_block() {
     let (file, table) = sample();
@@ -163,7 +163,8 @@ fn a_scan_yields_all_that_lies_before_a_bad_block() {
         file.take_reads();
         let forward = (0..).take_while(|_| iter.next().is_ok()).count() as u64;
         assert_eq!(forward, first - 1, "to the last entry before the block");
-        // Once it was met, nothing is read that reaches into it but itself.
+        // After the first failure, no read reaches into the bad range except that of the block
+        // itself.
         let bad = file.bad.lock().unwrap().clone();
         let mut reads = file.take_reads();
         reads.retain(|read| read.start < bad.end && bad.start < read.end);
@@ -174,7 +175,8 @@ fn a_scan_yields_all_that_lies_before_a_bad_block() {
     }
 }
 
-/// What is read to open a table may begin with data, and bad data kept all of the table from opening.
+/// The first read of an open may begin within the data. Unreadable data there used to prevent the
+/// open.
 #[test]
 fn a_table_opens_whose_last_data_block_is_bad() {
     let (file, _) = sample();

@@ -1,4 +1,4 @@
-//! Small tables and their corners.
+//! Small tables and their corner cases.
 
 use super::*;
 
@@ -126,7 +126,7 @@ fn a_table_in_words() {
     assert_eq!(lines, include_str!("../../../testdata/table/in_words.txt"));
 }
 
-/// The bytes of a small table, so that a change of the format cannot go unnoticed.
+/// The bytes of a small table, so that no change of the format goes unnoticed.
 #[test]
 fn golden_bytes() {
     let list = entries(&[("apple", 9, Some("red")), ("apple", 4, None), ("fig", 0, Some(""))]);
