@@ -1,31 +1,32 @@
-//! The bytes of a memtable's entries: an append-only arena of chunks, addressed by 32 bits.
+//! The storage of a memtable's entries: an append-only arena of chunks, addressed by 32 bits.
 //!
 //! ```text
 //!   record, on a 4-byte boundary:  trailer u64 | value_len u32 | key_len - 1 u16 | key | value
 //! ```
 //!
 //! Invariants
-//!   A1  A record never moves and never changes; its place is valid as long as the arena.
-//!   A2  A record lies in one chunk. A value too long for that has an allocation of its own, and
-//!       its record holds the index of that instead.
+//!   A1  A record never moves and never changes. Its place is valid for the life of the arena.
+//!   A2  A record is within one chunk. A value too long for that has an allocation for itself, and
+//!       its record holds the index of that allocation instead.
 
 use crate::key::{InternalKey, Trailer};
 use bytes::Bytes;
 
-/// Big enough that the rest left empty at a chunk's end (half a record) does not count, small
-/// enough that the memtable of a keyspace with ten keys stays small.
+/// Large enough that the unused rest at the end of a chunk (half a record on average) does not
+/// matter; small enough that the memtable of a keyspace with ten keys stays small.
 const CHUNK_LEN_BYTES: usize = 1 << 20;
 
-/// Values longer than this get their own allocation (A2), which iterators share and do not copy.
+/// The longest value that is stored in a record. Longer values have an allocation each (A2), which
+/// iterators share instead of copying.
 const INLINE_LEN_BYTES_MAX: usize = 32 << 10;
 
-/// Records start on multiples of this, so that 32 bits address 16 GiB.
+/// The alignment of records. With it, 32 bits address 16 GiB.
 const ALIGN_BYTES: usize = 4;
 const CHUNK_LEN_UNITS: u32 = (CHUNK_LEN_BYTES / ALIGN_BYTES) as u32;
 
 const HEADER_LEN_BYTES: usize = 14;
 
-/// In place of a value's length: the value has its own allocation.
+/// Stored as the length of a value that has its own allocation.
 const LARGE: u32 = u32::MAX;
 
 const _: () = assert!(
@@ -33,7 +34,7 @@ const _: () = assert!(
 );
 const _: () = assert!(crate::batch::VALUE_LEN_BYTES_MAX < LARGE as usize);
 
-/// Where a record lies, in units of [`ALIGN_BYTES`].
+/// The position of a record, in units of [`ALIGN_BYTES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place(u32);
 
@@ -48,7 +49,7 @@ pub(super) struct Arena {
     large_len_bytes: usize,
 }
 
-/// A value as it lies in the arena.
+/// A value as the arena stores it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Inline(&'a [u8]),
@@ -134,8 +135,8 @@ impl Arena {
         (InternalKey::new(user_key, trailer(header)), value)
     }
 
-    /// Brings records into the cache that are about to be read one after another, by looking at
-    /// their first lines together: the waits for memory overlap.
+    /// Brings several records into the CPU cache before they are read one after another. Touching
+    /// their first lines together makes the waits for memory overlap.
     pub(super) fn touch(&self, places: &[Place]) {
         let mut seen = 0;
         for &place in places {
@@ -146,8 +147,8 @@ impl Arena {
         std::hint::black_box(seen);
     }
 
-    /// The memory in use. Chunks count as far as they are filled: what is not yet written has no
-    /// pages behind it.
+    /// The memory in use. The last chunk counts only as far as it is filled, because the rest of it
+    /// has no pages yet.
     pub(super) fn len_bytes(&self) -> usize {
         let full = self.chunks.len().saturating_sub(1) * CHUNK_LEN_BYTES;
         full + self.chunks.last().map_or(0, Vec::len) + self.large_len_bytes

@@ -1,9 +1,9 @@
-//! A cursor over a memtable: on the tree itself once it is frozen, over batches copied out of it
-//! while it is live.
+//! A cursor over a memtable. On a frozen memtable it walks the tree itself; on a live one it walks
+//! batches of entries copied from the tree.
 //!
-//! A batch is filled under one hold of the read lock, in the direction of travel, and starts small:
-//! a seek that is followed by one look copies little. After its last entry the next batch starts at
-//! that entry's key (M2).
+//! A batch is filled while the read lock is held once, in the direction of movement. The first
+//! batch is small, so that a seek followed by one read copies little. At its end, the next batch
+//! starts at the key of the last entry (M2).
 
 use super::Memtable;
 use super::arena::Value;
@@ -15,14 +15,14 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Entries of the first batch after a seek; each following batch has twice as many.
+/// The number of entries in the first batch after a seek. Each following batch has twice as many.
 const BATCH_COUNT_MIN: usize = 8;
 const BATCH_COUNT_MAX: usize = 256;
 
-/// A batch ends early at this many bytes.
+/// A batch ends early when it reaches this many bytes.
 const BATCH_LEN_BYTES: usize = 16 << 10;
 
-/// A cursor over the entries of a memtable, which it keeps alive.
+/// A cursor over the entries of a memtable. It keeps the memtable alive.
 #[derive(Debug)]
 pub(crate) struct MemtableIter {
     memtable: Arc<Memtable>,
@@ -45,7 +45,7 @@ enum Direction {
     Backward,
 }
 
-/// Entries copied out of the live tree, in the order they are travelled.
+/// Entries copied from the live tree, in the direction of movement.
 #[derive(Debug)]
 struct Batch {
     bytes: Vec<u8>,
@@ -115,7 +115,7 @@ impl MemtableIter {
         MemtableIter { memtable, place: Position::Nowhere, batch }
     }
 
-    /// Stands on the entry that `find` finds, ready to travel in `direction`.
+    /// Moves to the entry that `find` returns, prepared to move on in `direction`.
     fn start(&mut self, direction: Direction, find: impl FnOnce(&Tree) -> Option<Cursor>) {
         if self.memtable.entry_count() == 0 {
             self.place = Position::Nowhere;
@@ -166,7 +166,8 @@ impl MemtableIter {
         }
     }
 
-    /// Goes on past the batch's end: finds the current key again and copies what lies beyond it.
+    /// Moves past the end of the batch: finds the current key again and copies the entries beyond
+    /// it.
     #[cold]
     fn refill(&mut self, direction: Direction) {
         let Position::Copied(at) = self.place else { return };

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! Invariants
-//!   M1  A reader sees an entry whole or not at all: it is linked in under the write lock.
-//!   M2  Entries are only added. What a snapshot sees does not change, so an iterator over a live
-//!       memtable may leave the lock between batches and find its place again by key.
+//!   M1  A reader sees an entry whole or not at all: the writer links it in under the write lock.
+//!   M2  Entries are only added, so a snapshot always sees the same ones. An iterator over a live
+//!       memtable may therefore release the lock between batches and find its position again by
+//!       key.
 //!   M3  After `freeze` nothing is inserted.
 //!
-//! Source: the tree is a B+ tree of fixed-size nodes in place of the usual skip list: a search in
-//! 64 MiB touches about 4 nodes' prefixes instead of 20 keys all over memory.
-//! Not here: range tombstones (`range_del`), which a memtable keeps beside its entries.
+//! Source: the tree is a B+ tree of fixed-size nodes instead of the usual skip list. A search in 64
+//! MiB touches the prefixes of about 4 nodes instead of 20 keys all over memory.
+//! Not here: range tombstones (`range_del`), which a memtable keeps apart from its entries.
 
 mod arena;
 mod iter;
@@ -30,12 +31,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tree::Tree;
 
-/// What a memtable says about a key.
+/// The result of a look-up in a memtable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemLookup {
-    /// The number of the newest write the reader sees.
+    /// The sequence number of the newest write that the reader sees.
     pub(crate) seq: Seq,
-    /// What that write says; range tombstones are not considered.
+    /// The effect of that write. Range tombstones are not considered.
     pub(crate) state: MemState,
 }
 
@@ -51,14 +52,14 @@ pub(crate) struct Memtable {
     id: u64,
     live: RwLock<Tree>,
     frozen: OnceLock<Arc<Tree>>,
-    /// Kept outside the lock, so that asking an empty memtable costs one load.
+    /// Stored outside the lock, so that checking for an empty memtable costs one load.
     entry_count: AtomicUsize,
     entries_len_bytes: AtomicUsize,
     tombstones: MemTombstones,
 }
 
 impl Memtable {
-    /// An empty memtable.
+    /// Creates an empty memtable.
     pub(crate) fn new(id: u64) -> Memtable {
         Memtable {
             id,
@@ -70,7 +71,9 @@ impl Memtable {
         }
     }
 
-    /// Adds a put or a delete. Cost: one search, one copy of key and value.
+    /// Adds a put or a delete.
+    ///
+    /// Cost: one search, one copy of key and value.
     pub(crate) fn insert(&self, user_key: &[u8], trailer: Trailer, value: &[u8]) {
         self.writer().insert(user_key, trailer, value);
     }
@@ -82,7 +85,8 @@ impl Memtable {
         MemtableWriter { memtable: self, tree }
     }
 
-    /// Adds: keys in `start..end` have no value from `seq` on. Called in order of `seq`.
+    /// Adds a range tombstone: keys in `start..end` have no value from `seq` on. Calls must be in
+    /// order of `seq`.
     pub(crate) fn insert_range_tombstone(&self, start: &[u8], end: &[u8], seq: Seq) {
         assert!(self.frozen.get().is_none(), "M3: range delete in a frozen memtable");
         self.tombstones.insert(start, end, seq);
@@ -117,7 +121,7 @@ impl Memtable {
         self.tombstones.max_seq_covering(user_key, snapshot)
     }
 
-    /// The range tombstones so far, in pieces, for iterators; nothing where there are none.
+    /// The range tombstones so far, in pieces, for iterators. Empty if there are none.
     pub(crate) fn tombstone_views(&self) -> Vec<Arc<FragmentedTombstones>> {
         self.tombstones.views()
     }
@@ -127,31 +131,33 @@ impl Memtable {
         self.tombstones.list()
     }
 
-    /// The memory in use: entries, nodes, range tombstones.
+    /// The memory in use: entries, nodes and range tombstones.
     pub(crate) fn len_bytes(&self) -> usize {
         self.entries_len_bytes.load(Ordering::Relaxed) + self.tombstones.len_bytes()
     }
 
-    /// How many entries it has, range tombstones not counted.
+    /// The number of entries, without range tombstones.
     pub(crate) fn entry_count(&self) -> usize {
         self.entry_count.load(Ordering::Acquire)
     }
 
-    /// Whether nothing was ever written here.
+    /// Whether the memtable has no entry and no range tombstone.
     pub(crate) fn is_empty(&self) -> bool {
         self.entry_count() == 0 && self.tombstones.is_empty()
     }
 
-    /// Ends inserting (M3): from now on readers take no lock. Doing it twice changes nothing.
+    /// Ends inserting (M3): from now on, readers take no lock. A second call has no effect.
     pub(crate) fn freeze(&self) {
         let mut live = self.live.write();
         if self.frozen.get().is_none() {
-            // Under the write lock: a reader that finds the live tree empty looks for the frozen.
+            // Set under the write lock, because a reader that takes the lock must find either the
+            // live tree or the frozen one.
             let _ = self.frozen.set(Arc::new(std::mem::take(&mut *live)));
         }
     }
 
-    /// A cursor over the entries; on a live memtable it also meets entries inserted later.
+    /// A cursor over the entries. On a live memtable it may also return entries that are inserted
+    /// later.
     pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
         MemtableIter::new(Arc::clone(self))
     }
@@ -176,7 +182,7 @@ pub(crate) struct MemtableWriter<'a> {
 }
 
 impl MemtableWriter<'_> {
-    /// As [`Memtable::insert`].
+    /// Like [`Memtable::insert`].
     #[inline]
     pub(crate) fn insert(&mut self, user_key: &[u8], trailer: Trailer, value: &[u8]) {
         self.tree.insert(InternalKey::new(user_key, trailer), value);

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 
 type Entries = Vec<(Vec<u8>, Trailer, Vec<u8>)>;
 
-/// The i-th key of a shape.
+/// Makes the i-th key of a shape.
 type Shape = fn(&mut Prng, u64) -> Vec<u8>;
 
-/// The shapes of keys that take different ways through the tree.
+/// Shapes of keys that exercise different paths through the tree.
 fn shapes() -> Vec<(&'static str, Shape)> {
     vec![
         ("ascending words", |_, i| i.to_be_bytes().to_vec()),
@@ -126,7 +126,7 @@ fn an_iterator_outlives_inserts_and_the_freeze() {
     iter.seek_to_first().unwrap();
     let mut seen = 0;
     while iter.valid() {
-        // Later writes lie between the old ones and before them; a reader at 1000 skips them.
+        // Later writes are between the old ones and before them. A reader at 1000 skips them.
         if iter.key().trailer.seq() <= Seq(1000) {
             assert_eq!(iter.key().user_key, (seen * 2_u64).to_be_bytes());
             seen += 1;
@@ -187,7 +187,8 @@ fn an_empty_memtable_answers_nothing() {
     assert_eq!(memtable.get(b"b", Seq::MAX), None);
 }
 
-/// Readers beside one writer: whoever sees an entry sees it whole, and sees all before it.
+/// Readers run at the same time as one writer. A reader that sees an entry sees it whole, and sees
+/// all earlier entries too.
 #[test]
 fn readers_never_see_half_an_entry() {
     let memtable = Arc::new(Memtable::new(1));

@@ -8,31 +8,32 @@
 //!   arena                            trailer | key | value
 //! ```
 //!
-//! A search compares 8-byte prefixes, which lie side by side in the node; a key itself is looked at
-//! only where prefixes are equal. What all keys share at their start is left out of the prefixes.
+//! A search compares 8-byte prefixes, which are adjacent in the node. It reads a key only if
+//! prefixes are equal. Prefixes leave out the leading bytes that all keys share.
 //!
 //! Invariants
 //!   T1  Along the leaves, entries are in internal-key order; nothing is ever removed.
-//!   T2  A separator is the first key of the subtree to its right when that was split off: keys in
-//!       the subtree are at or above it, keys to its left are below.
+//!   T2  A separator is the first key that its right subtree had when it was split off: keys in the
+//!       subtree are at or above it, keys to its left are below.
 //!   T3  Every key starts with `shared`, and every prefix is the 8 bytes after it, padded with 0.
 
 use super::arena::{Arena, Place, Value};
 use crate::key::InternalKey;
 
-/// Entries of a node: measured, see `docs/decisions/0006-memtable.md`.
+/// The number of entries per node. It was measured; see `docs/decisions/0006-memtable.md`.
 pub(super) const NODE_LEN: usize = 128;
 
-/// How many records a walk asks the memory for at once.
+/// The number of records that a walk requests from memory at once.
 const TOUCH_LEN: usize = 16;
 
-/// A tree this high would not fit the 32 bits of a place: 64^7 entries.
+/// The height limit. A tree this high would have 64^7 entries, more than the 32 bits of a place can
+/// address.
 const HEIGHT_MAX: usize = 7;
 
-/// While a tree has fewer entries than this, shortening `shared` is too cheap to count.
+/// Below this number of entries, shortening `shared` is too cheap to count.
 const REBUILD_FREE_ENTRIES: usize = 4096;
 
-/// Prefixes to a cache line.
+/// The number of prefixes per cache line.
 const LINE_LEN: usize = 8;
 const _: () = assert!(NODE_LEN.is_multiple_of(LINE_LEN));
 
@@ -40,13 +41,14 @@ const _: () = assert!(NODE_LEN.is_multiple_of(LINE_LEN));
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slots {
-    /// From `len` on `u64::MAX`, so that all can be compared without asking how many there are.
+    /// Prefixes from `len` on are `u64::MAX`, so that a search can compare all of them without
+    /// reading `len`.
     prefixes: [u64; NODE_LEN],
     places: [Place; NODE_LEN],
     len: u32,
 }
 
-/// Which of the slots equal to a target count as before it.
+/// Whether slots equal to a target count as before it or after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Equal {
     After,
@@ -65,11 +67,11 @@ impl Slots {
         self.len() == NODE_LEN
     }
 
-    /// How many prefixes are less than `prefix`.
+    /// The number of prefixes less than `prefix`.
     ///
-    /// Not a binary search: the last of each line are compared first, then one whole line. The
-    /// loads do not wait for one another, so that a node out of the cache costs one wait for
-    /// memory and not three.
+    /// This is no binary search. It first compares the last prefix of each line, then one whole
+    /// line. These loads are independent, so a node that is not cached costs one wait for memory
+    /// instead of three.
     #[inline]
     fn count_below(&self, prefix: u64) -> usize {
         let lines = self.prefixes.as_chunks::<LINE_LEN>().0;
@@ -80,7 +82,7 @@ impl Slots {
         line * LINE_LEN + within
     }
 
-    /// How many slots lie before `target`.
+    /// The number of slots before `target`.
     #[inline]
     fn rank(&self, target: Target<'_>, equal: Equal, arena: &Arena) -> usize {
         let low = self.count_below(target.prefix);
@@ -105,7 +107,7 @@ impl Slots {
         self.len += 1;
     }
 
-    /// Moves the slots from `at` on to a new node's.
+    /// Moves the slots from `at` on to a new node.
     fn split_off(&mut self, at: usize) -> Slots {
         let (len, mut right) = (self.len(), Slots::EMPTY);
         right.prefixes[..len - at].copy_from_slice(&self.prefixes[at..len]);
@@ -130,14 +132,14 @@ struct Inner {
     children: [u32; NODE_LEN + 1],
 }
 
-/// A key to look for, with its prefix.
+/// A key to search for, with its prefix.
 #[derive(Clone, Copy, Debug)]
 struct Target<'a> {
     prefix: u64,
     key: InternalKey<'a>,
 }
 
-/// An entry of the tree; stays on it until the next insert.
+/// A position in the tree. It is valid until the next insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
     leaf: u32,
@@ -153,11 +155,11 @@ pub(super) struct Tree {
     root: u32,
     height: usize,
     last_leaf: u32,
-    /// The last leaf's last prefix: what tells an ascending insert.
+    /// The last prefix of the last leaf. It identifies an insert in ascending order.
     last_prefix: u64,
     entry_count: usize,
     shared: Vec<u8>,
-    /// How many entries were given new prefixes so far, `shared` having become shorter.
+    /// The number of entries that received new prefixes so far because `shared` became shorter.
     rebuilt_count: usize,
 }
 
@@ -222,7 +224,8 @@ impl Tree {
         self.arena.key(last.places[at]) < target.key
     }
 
-    /// The leaf for `target`, and the way there: `path[level]` is an inner node and the child taken.
+    /// Descends to the leaf for `target`. For each level, `path[level]` records an inner node and
+    /// the index of the child taken.
     fn descend(
         &self,
         target: Target<'_>,
@@ -239,7 +242,7 @@ impl Tree {
         node
     }
 
-    /// Splits a full leaf and puts the entry where it belongs, which is at `at` of the old leaf.
+    /// Splits a full leaf and inserts the entry, which belongs at `at` of the old leaf.
     fn split_leaf(
         &mut self,
         leaf: u32,
@@ -250,7 +253,7 @@ impl Tree {
     ) {
         let right = self.leaves.len() as u32;
         let left = &mut self.leaves[leaf as usize];
-        // Ascending keys fill their leaves: what is split off is the new entry alone.
+        // Ascending keys keep their leaves full: the new leaf gets only the new entry.
         let ascends = at == NODE_LEN && left.next.is_none();
         let middle = if ascends { NODE_LEN } else { NODE_LEN / 2 };
         let mut slots = left.slots.split_off(middle);
@@ -269,7 +272,7 @@ impl Tree {
         self.add_child(separator, right, path);
     }
 
-    /// Enters a node that was split off into its parent, splitting upwards as needed.
+    /// Inserts a node that was split off into its parent, splitting ancestors as needed.
     fn add_child(
         &mut self,
         mut separator: (u64, Place),
@@ -302,9 +305,10 @@ impl Tree {
         assert!(self.height <= HEIGHT_MAX, "a memtable outgrew its places first");
     }
 
-    /// Makes `shared` fit one more key, which changes all prefixes (T3).
+    /// Shortens `shared` to fit one more key, which changes all prefixes (T3).
     ///
-    /// Keys that count up in digits shorten it once per ten times as many entries, random keys
+    /// Decimal counters as keys shorten it once for every tenfold growth, random keys only while
+    /// there are few. If the total cost becomes larger than that, `shared` is emptied for good.
     /// while there are few. Where it would cost more than that, `shared` is given up.
     #[cold]
     fn shorten_shared(&mut self, user_key: &[u8]) {
@@ -351,7 +355,7 @@ impl Tree {
     }
 
     pub(super) fn first(&self) -> Option<Cursor> {
-        // Splits keep the left half in place: the first leaf stays the first.
+        // A split keeps the left half in place, so the first leaf stays the first.
         (self.entry_count > 0).then_some(Cursor { leaf: 0, slot: 0 })
     }
 
@@ -369,7 +373,7 @@ impl Tree {
         leaf.next.map(|leaf| Cursor { leaf, slot: 0 })
     }
 
-    /// As [`Tree::next`], for a walk over many entries.
+    /// Like [`Tree::next`], for a walk over many entries.
     #[inline]
     pub(super) fn next_of_many(&self, cursor: Cursor) -> Option<Cursor> {
         let next = self.next(cursor)?;
@@ -396,8 +400,9 @@ impl Tree {
         self.arena.entry(slots.places[cursor.slot as usize])
     }
 
-    /// Whether the entry's prefix rules out that its user key is `user_key`, which starts with
-    /// `shared` if `lower_bound` found anything near it. Costs no look at the arena.
+    /// Whether the entry's prefix proves that its user key is not `user_key`. `user_key` starts
+    /// with `shared` if `lower_bound` found an entry close to it. The check does not read the
+    /// arena.
     #[inline]
     pub(super) fn is_elsewhere(&self, cursor: Cursor, user_key: &[u8]) -> bool {
         let slots = &self.leaves[cursor.leaf as usize].slots;
@@ -413,7 +418,7 @@ impl Inner {
         self.children[at + 1] = child;
     }
 
-    /// Splits a full node in the middle; the separator there moves up.
+    /// Splits a full node in the middle. The separator there moves up.
     fn split(&mut self) -> ((u64, Place), Inner) {
         let middle = NODE_LEN / 2;
         let up = (self.separators.prefixes[middle], self.separators.places[middle]);
@@ -426,7 +431,7 @@ impl Inner {
     }
 }
 
-/// The 8 bytes after the first `skip`, as a number that orders as they do.
+/// The 8 bytes after the first `skip`, as a number with the same order.
 #[inline]
 fn prefix_of(user_key: &[u8], skip: usize) -> u64 {
     let rest = user_key.get(skip..).unwrap_or(&[]);

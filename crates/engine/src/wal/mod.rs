@@ -1,4 +1,4 @@
-//! The write-ahead log: batches, in order, in one log file a memtable generation.
+//! The write-ahead log: batches in order, in one log file per memtable generation.
 //!
 //! ```text
 //!   append      encoder's open frame   ->  log file   ->  platter
@@ -9,18 +9,19 @@
 //! ```
 //!
 //! Invariants
-//!   W1  Batches of a log, and of one log after another, have contiguous sequence numbers: a write
-//!       that failed gives its numbers back.
-//!   W2  A log is synced before its successor is created ([`Wal::finish`]). So a log that has a
-//!       successor is whole: a torn tail, an end before that of its file or a gap in numbers there is
-//!       damage, not a crash's suffix, and replay stops with an error instead of bringing later writes
-//!       back without earlier ones.
-//!   W3  What `sync_to` acknowledged survives: frames written later say so, and a reader that finds
-//!       less reports damage.
-//!   W4  A log that was found torn is not continued: what it held is flushed, and the commit that
-//!       adds the tables removes it before the next log is created, which would else break W2.
+//!   W1  The batches of a log, and those of consecutive logs, have contiguous sequence numbers: a
+//!       failed write gives its numbers back.
+//!   W2  A log is synced before its successor is created ([`Wal::finish`]), so a log with a
+//!       successor is whole. A torn tail there, an end before the end of its file or a gap in
+//!       numbers is damage rather than a crash's suffix. Replay then stops with an error, because
+//!       continuing would restore later writes without earlier ones.
+//!   W3  A record acknowledged by `sync_to` survives. Later frames record how much is durable, and
+//!       a reader that finds less reports damage.
+//!   W4  A log that was found torn is not continued. Its content is flushed, and the commit that
+//!       adds the tables removes it before the next log is created. Otherwise a torn log would have
+//!       a successor (W2).
 //!
-//! The record format is `record-log`'s, a record's content `docs/formats/wal_batch.md`.
+//! The record format is `record-log`'s; the content of a record is in `docs/formats/wal_batch.md`.
 //! Not here: which logs are still needed (`recover`), what a batch does (`db`).
 
 mod replay;
@@ -34,25 +35,25 @@ use imbrex_record_log::{BLOCK_LEN_BYTES, Encoder, Position, RecordTooLong, Resum
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Records longer than this go to the file in pieces, so that a log needs little memory whatever
-/// the values.
+/// Longer records go to the file in pieces, so that a log needs little memory however long the
+/// values are.
 const PIECEWISE_LEN_BYTES: usize = 1 << 20;
 
-/// The name of log `number`.
+/// The file name of log `number`.
 pub(crate) fn log_name(number: u64) -> String {
     format!("{number:06}.log")
 }
 
-/// The number of the log called `name`; `None` if it names something else.
+/// The number of the log called `name`; `None` if `name` is not a log's.
 pub(crate) fn log_number(name: &str) -> Option<u64> {
     name.strip_suffix(".log")?.parse().ok().filter(|&number| log_name(number) == name)
 }
 
-/// How far a log reaches: the count of its records.
+/// A position in a log: the number of records before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WalPosition(pub(crate) u64);
 
-/// A log being written. Any number of threads may append and sync; records lie in the order of the
+/// A log being written. Any number of threads may append and sync. Records are in the order of the
 /// appends.
 #[derive(Debug)]
 pub(crate) struct Wal {
@@ -61,26 +62,27 @@ pub(crate) struct Wal {
     log: Arc<dyn LogWriter>,
     frame_len_bytes: usize,
     tail: Mutex<Tail>,
-    /// Held while somebody syncs: those who wait for it find their records synced as well.
+    /// The synced position. The lock is held during a sync: a caller that waits for it usually
+    /// finds its records already synced.
     durable: Mutex<WalPosition>,
 }
 
-/// The end of the log, as far as it is in memory.
+/// The end of the log that is still in memory.
 #[derive(Debug)]
 struct Tail {
     encoder: Encoder,
     position: WalPosition,
-    /// How often the log was restarted behind half a record.
+    /// How often the log was restarted after an incomplete record.
     incarnation: u32,
-    /// Half a record lies at the end of the file, and nothing yet behind it says so.
+    /// The file ends in an incomplete record, and no later frame marks it as such yet.
     is_restart_due: bool,
-    /// Ended, or what is in the file is unknown: nothing may follow.
+    /// The log takes no more records: it has ended, or the content of its file is unknown.
     is_closed: bool,
 }
 
 impl Wal {
-    /// Starts the log `name` in its empty file. `log_id` never named another log of the drive;
-    /// a frame, up to which appended records are kept in memory, has `frame_len_bytes`.
+    /// Starts the log `name` in an empty file. `log_id` must never have been used for another log
+    /// of the drive. Appended records are buffered in a frame of `frame_len_bytes`.
     pub(crate) fn new(
         name: String,
         log: Arc<dyn LogWriter>,
@@ -99,18 +101,19 @@ impl Wal {
         Wal { name, log_id, log, frame_len_bytes, tail: Mutex::new(tail), durable }
     }
 
-    /// Appends one record made of `parts` and returns how far the log reaches with it, and where its
-    /// content begins.
+    /// Appends one record made of `parts`. Returns the log's position after it, and the place where
+    /// its content begins.
     ///
-    /// It is in memory on return; durable after [`Wal::sync_to`]. Cost: one copy, and one write for
-    /// every full frame.
+    /// On return the record is in memory; it is durable after [`Wal::sync_to`].
+    ///
+    /// Cost: one copy, and one write for every full frame.
     ///
     /// # Errors
-    /// [`EngineError::Files`]: the record is not in the log; after a lack of space the log can go on,
-    /// after anything else it takes no more writes and the store must be opened again.
+    /// [`EngineError::Files`]: the record is not in the log. After a lack of space the log can
+    /// continue. After any other error it takes no more writes, and the store must be reopened.
     pub(crate) fn append(&self, parts: &[&[u8]]) -> Result<(WalPosition, Position), EngineError> {
         let mut tail = self.open_tail()?;
-        // Before the record is pushed: once it is, it can no longer be refused.
+        // Written before the record is pushed, because a pushed record can no longer be refused.
         self.hand_on(&mut tail)?;
         let len_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let too_long = |RecordTooLong { .. }| EngineError::BatchLen {
@@ -121,7 +124,7 @@ impl Wal {
             place = tail.encoder.place_of_next(len_bytes as u64);
             tail.encoder.push(parts).map_err(too_long)?;
         } else {
-            // What is in memory goes first, so that failing halfway costs this record alone.
+            // Earlier records are written first, so that a failure half-way loses only this one.
             tail.encoder.seal();
             self.hand_on(&mut tail)?;
             place = tail.encoder.place_of_next(len_bytes as u64);
@@ -137,23 +140,25 @@ impl Wal {
         Ok((tail.position, place))
     }
 
-    /// Whether it lies on a flash drive beside the drive.
+    /// Whether the log is on the flash drive of a pair.
     pub(crate) fn is_on_flash(&self) -> bool {
         self.log.is_on_flash()
     }
 
-    /// Whether a record of `len_bytes` fits with all that is in memory, as far as the file layer promises room.
+    /// Whether the file layer promises room for a record of `len_bytes` together with everything
+    /// still in memory.
     pub(crate) fn reserve(&self, len_bytes: usize) -> bool {
         let len_bytes = self.tail.lock().encoder.len_bytes_with(len_bytes as u64);
         self.log.reserve(len_bytes)
     }
 
-    /// Makes all records up to `position` durable; those that were appended meanwhile as well.
+    /// Makes all records up to `position` durable, together with any that were appended meanwhile.
     ///
-    /// Cost: one sync for all who ask at the same time.
+    /// Cost: one sync for all concurrent callers.
     ///
     /// # Errors
-    /// [`EngineError::Files`]: what is durable is unknown, except after a lack of space.
+    /// [`EngineError::Files`]: it is unknown which records are durable, except after a lack of
+    /// space.
     pub(crate) fn sync_to(&self, position: WalPosition) -> Result<(), EngineError> {
         let mut durable = self.durable.lock();
         if *durable >= position {
@@ -163,7 +168,7 @@ impl Wal {
         tail.encoder.seal();
         self.hand_on(&mut tail)?;
         let (reached, end_blocks) = (tail.position, tail.encoder.end_blocks());
-        // Appending goes on beside the sync.
+        // Appends continue during the sync.
         drop(tail);
         let synced = self.log.sync();
         let mut tail = self.tail.lock();
@@ -179,31 +184,31 @@ impl Wal {
     /// Makes all records durable.
     ///
     /// # Errors
-    /// As [`Wal::sync_to`].
+    /// Like [`Wal::sync_to`].
     pub(crate) fn sync(&self) -> Result<(), EngineError> {
         self.sync_to(self.position())
     }
 
-    /// Ends the log, durably, so that its successor may be created (W2). Nothing is appended after.
+    /// Ends the log durably, so that its successor may be created (W2). No appends may follow.
     ///
     /// # Errors
-    /// As [`Wal::sync_to`]: the successor must not be created.
+    /// Like [`Wal::sync_to`]. After an error, the successor must not be created.
     pub(crate) fn finish(&self) -> Result<(), EngineError> {
         self.close()?;
         self.log.finish().map_err(|source| self.failed(source))
     }
 
-    /// As [`Wal::finish`], but something else may be appended to the file.
+    /// Like [`Wal::finish`], but the caller may append other data to the file.
     ///
     /// # Errors
-    /// As [`Wal::finish`].
+    /// Like [`Wal::finish`].
     pub(crate) fn close(&self) -> Result<(), EngineError> {
         let mut tail = self.open_tail()?;
         if tail.is_restart_due {
-            // An empty record, which replay skips: its frame says that the half record is none.
+            // The frame of this empty record, which replay skips, marks the incomplete record.
             tail.encoder.push(&[]).expect("an empty record is not too long");
             tail.position.0 += 1;
-            // Said once, however often the log finds no room to end.
+            // One such record is enough, however often the log then fails to end for lack of space.
             tail.is_restart_due = false;
         }
         drop(tail);
@@ -212,33 +217,34 @@ impl Wal {
         Ok(())
     }
 
-    /// Its file.
+    /// The log's file.
     pub(crate) fn file(&self) -> &dyn LogWriter {
         &*self.log
     }
 
-    /// How long its frames are, but for the last one before a sync.
+    /// The length of the log's frames. The last one before a sync may be shorter.
     pub(crate) fn frame_len_bytes(&self) -> usize {
         self.frame_len_bytes
     }
 
-    /// Whether it went on behind half a record: then frames have other lengths from there on.
+    /// Whether the log continued after an incomplete record. Frames have other lengths from there
+    /// on.
     pub(crate) fn was_restarted(&self) -> bool {
         self.tail.lock().incarnation > 0
     }
 
-    /// How far the log reaches.
+    /// The position after the last record.
     pub(crate) fn position(&self) -> WalPosition {
         self.tail.lock().position
     }
 
-    /// Whether nothing can be appended any more.
+    /// Whether the log takes no more records.
     #[cfg(test)]
     pub(crate) fn is_closed(&self) -> bool {
         self.tail.lock().is_closed
     }
 
-    /// How long the log is, the part in memory not counted.
+    /// The length of the log's file. Records in memory do not count.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.log.len_bytes()
     }
@@ -252,10 +258,11 @@ impl Wal {
         Ok(tail)
     }
 
-    /// Goes on behind half a record, whose rest found no space: the next frame disowns it.
+    /// Continues after a record whose rest found no space. The next frame marks that record as
+    /// incomplete.
     #[cold]
     fn restart(&self, tail: &mut Tail, cause: &FilesError) -> Result<(), EngineError> {
-        // A restarting frame says that all before it is durable.
+        // The restarting frame claims that everything before it is durable, hence the sync below.
         tail.is_closed = !matches!(cause, FilesError::NoSpace { .. });
         if tail.is_closed {
             return Ok(());
@@ -281,7 +288,8 @@ impl Wal {
         match self.log.append(tail.encoder.ready()) {
             Ok(_) => tail.encoder.clear_ready(),
             Err(source) => {
-                // Without space nothing was written and the frames stay for the next try.
+                // A lack of space means that nothing was written. The frames stay for the next
+                // attempt.
                 tail.is_closed = !matches!(source, FilesError::NoSpace { .. });
                 return Err(self.failed(source));
             }

@@ -1,11 +1,11 @@
-//! Replay: the batches of the logs that a store was left with, oldest first.
+//! Replay: the batches of the logs that a store left behind, oldest first.
 //!
 //! ```text
 //!   000007.log   #10 #11 #14 |             whole: it has a successor, and ends where its file does
 //!   000008.log   #15 #16 ??                torn: the newest, so #16 is where the store ends
 //! ```
 //!
-//! [`salvage`] reads a log that is damaged, as far as it reads.
+//! [`salvage`] reads as much as possible of a damaged log.
 
 use crate::EngineError;
 use crate::batch::BatchView;
@@ -32,16 +32,17 @@ impl LogSource {
     }
 }
 
-/// What is known of the writes before the first log.
+/// The state of the writes before the first log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before {
-    /// Those up to this one are in tables: the logs may begin before its end, but not leave a gap.
+    /// Writes up to this one are in tables. The logs may begin before it, but must not leave a gap
+    /// after it.
     Flushed(Seq),
-    /// Some may be missing. The logs begin after this one.
+    /// Writes may be missing. The logs begin after this one.
     After(Seq),
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replayed {
     /// The newest write found; `None` if the logs are empty.
@@ -59,13 +60,14 @@ pub(crate) struct Tear {
     pub(crate) reason: String,
 }
 
-/// Hands every batch of `logs` (all that are needed, oldest first) to `apply`, together with the
-/// index of its log.
+/// Passes every batch of `logs` to `apply`, together with the index of its log. `logs` must be all
+/// logs that are needed, oldest first.
 ///
 /// # Errors
-/// [`EngineError::Corrupt`]: a log is damaged where it had been durable, a log before the last is
-/// not whole (W2), or numbers are not contiguous (W1). Batches before that were applied: the caller
-/// throws them away. [`EngineError::Version`], [`EngineError::Files`].
+/// - [`EngineError::Corrupt`]: a log is damaged in a part that was durable, a log before the last
+///   is not whole (W2), or numbers are not contiguous (W1). The batches before the damage have been
+///   applied, and the caller must discard them.
+/// - [`EngineError::Version`], [`EngineError::Files`].
 pub(crate) fn replay(
     logs: &[LogSource],
     before: Before,
@@ -99,19 +101,19 @@ pub(crate) fn replay(
         }
         let end = decoder.end().expect("a decoder that has no more records knows its end");
         let is_newest = index + 1 == logs.len();
-        // What was being appended behind a log that was closed, as a table is, breaks off no write: those in the next log
-        // go on from the last one here (W1).
+        // Data appended to the file of a closed log, such as a table, cannot break off a write of
+        // this log: the next log continues with the number after the last one here (W1).
         let is_behind = !log.is_finished && !decoder.ended_in_record() && is_unreadable(end);
         replayed.cut = classify(name, end, is_newest || is_behind)?;
     }
     Ok(replayed)
 }
 
-/// Hands what can still be read of a log that may be damaged to `apply`, and notes the rest in `losses`. The log begins
-/// after `before`; writes in it may be missing, as they may before it.
+/// Passes the readable batches of a possibly damaged log to `apply`, and records the rest in
+/// `losses`. The log begins after `before`. Writes may be missing, in it and before it.
 ///
 /// # Errors
-/// [`EngineError::Version`]; [`EngineError::Files`] that are no damage.
+/// [`EngineError::Version`], and any [`EngineError::Files`] that is not damage.
 pub(crate) fn salvage(
     log: &LogSource,
     is_newest: bool,
@@ -167,7 +169,7 @@ pub(crate) fn salvage(
     }
 }
 
-/// W1: whether `batch` continues what was replayed so far.
+/// Checks that `batch` continues the replay without a gap (W1).
 fn check_order(replayed: &Replayed, before: Before, batch: &BatchView<'_>) -> Result<(), String> {
     let got = batch.first_seq().0;
     match (replayed.last_seq, before) {
@@ -184,7 +186,7 @@ fn check_order(replayed: &Replayed, before: Before, batch: &BatchView<'_>) -> Re
     }
 }
 
-/// Whether a log ended at a block that cannot be read, and not in a frame.
+/// Whether a log ended at a block that cannot be read.
 fn is_unreadable(end: &End) -> bool {
     matches!(end, End::Torn { flaw: Flaw::Unreadable, .. })
 }

@@ -9,7 +9,7 @@ use imbrex_files::FileReader;
 const KS: KeyspaceId = KeyspaceId(0);
 const FRAME_LEN_BYTES: usize = 8192;
 
-/// A log in memory that remembers what is durable and can run out of space.
+/// A log in memory that knows which bytes are durable and can run out of space.
 #[derive(Debug, Default)]
 struct MemoryLog {
     state: Mutex<MemoryState>,
@@ -100,7 +100,7 @@ fn source(number: u64, bytes: &[u8]) -> LogSource {
     source_without(number, bytes, None)
 }
 
-/// A log of which a block cannot be read.
+/// A log with one block that cannot be read.
 fn source_without(number: u64, bytes: &[u8], lost: Option<usize>) -> LogSource {
     let file = Arc::new(MemoryFile(bytes.to_vec(), log_name(number), lost));
     LogSource { file, log_id: number, is_finished: false }
@@ -112,7 +112,7 @@ fn put(wal: &Wal, seq: u64, value_len: usize) -> Result<WalPosition, EngineError
     wal.append(&op.parts()).map(|(position, _)| position)
 }
 
-/// The numbers of the writes that come back, and how the replay ended.
+/// The numbers of the writes that come back, and the result of the replay.
 fn replayed(logs: &[LogSource]) -> (Vec<u64>, Result<Replayed, String>) {
     let mut seqs = Vec::new();
     let end = replay(logs, Before::After(Seq(0)), &mut |_, batch| {
@@ -195,7 +195,7 @@ fn a_crash_takes_a_suffix_that_was_never_synced() {
     let state = log.state.lock().clone();
     for len in (state.durable_len..=state.bytes.len()).step_by(512) {
         let mut bytes = state.bytes[..len].to_vec();
-        // The file's blocks are there, what did not reach the platter is zero.
+        // The file has its blocks, but those that did not reach the platter are zero.
         bytes.resize(state.bytes.len() + BLOCK_LEN_BYTES, 0);
         let (seqs, end) = replayed(&[source(9, &bytes)]);
         assert!(seqs.len() as u64 >= synced);
@@ -247,7 +247,7 @@ fn logs_follow_one_another_without_a_gap() {
     assert_eq!(seqs, up_to(seqs.len() as u64));
     assert!(seqs.len() < 20);
     assert!(end.unwrap_err().contains("000001.log"));
-    // Cut at a boundary of frames, the first log looks whole; the numbers tell.
+    // Cut at a frame boundary, the first log looks whole. Only the numbers show the gap.
     let (seqs, end) = whole(&log_of(1, 1..=19), &second);
     assert_eq!(seqs, up_to(19));
     assert_eq!(
@@ -267,13 +267,13 @@ fn the_logs_continue_what_is_in_tables() {
     assert!(!goes_on(Before::After(Seq(11))), "numbers never go back");
 }
 
-/// Without its last frame a log looks whole. Nothing behind it says otherwise where its successor has no
-/// frame yet, but for the length of its file.
+/// Without its last frame, a log looks whole. If its successor has no frame yet, only the length of
+/// the log's file shows the loss.
 #[test]
 fn a_finished_log_ends_where_its_file_does() {
     let (log, wal) = open(1);
     for seq in 1..=20 {
-        // The last frame begins with a record.
+        // Each sync ends a frame, so the last frame begins with a record.
         put(&wal, seq, 2000).unwrap();
         wal.sync().unwrap();
     }
@@ -294,7 +294,7 @@ fn a_full_drive_refuses_a_record_and_takes_the_next() {
     let (log, wal) = open(5);
     put(&wal, 1, 100).unwrap();
     log.state.lock().room_bytes = Some(0);
-    // Frames fill up in memory until one has to go to the file.
+    // Frames fill up in memory until one must go to the file.
     let refused = (2..).find(|&seq| put(&wal, seq, 3000).is_err()).unwrap();
     assert!(put(&wal, refused, 3000).is_err());
     assert!(matches!(wal.sync(), Err(EngineError::Files { .. })));
@@ -307,7 +307,7 @@ fn a_full_drive_refuses_a_record_and_takes_the_next() {
     assert!(end.is_ok_and(|end| end.cut.is_none()));
 }
 
-/// A record in pieces whose rest finds no space must not take along what follows, nor make a log
+/// A record in pieces whose rest finds no space must not take later records with it, or make a log
 /// that has a successor look torn.
 #[test]
 fn half_a_record_is_disowned() {
@@ -329,7 +329,8 @@ fn half_a_record_is_disowned() {
     }
 }
 
-/// Each try to end a log behind half a record used to need a frame more than the one before.
+/// Each attempt to end a log after an incomplete record used to need one more frame than the
+/// attempt before.
 #[test]
 fn a_log_that_finds_no_room_to_end_needs_no_more_with_each_try() {
     let (log, wal) = open(5);
@@ -358,7 +359,8 @@ fn a_failed_write_closes_the_log() {
     assert!(matches!(wal.finish(), Err(EngineError::Poisoned { .. })));
 }
 
-/// A log of which any block is lost, also the last one of a log that has a successor, gives all other batches.
+/// If any block of a log is lost, salvage still returns all other batches. This holds for the last
+/// block too, even if the log has a successor.
 #[test]
 fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
     let (log, wal) = open(1);
@@ -387,7 +389,8 @@ fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
             let replayed = replayed.unwrap();
             assert!(seqs.is_sorted() && seqs.len() >= 34, "block {lost}: {seqs:?}");
             assert_eq!(replayed.last_seq, seqs.last().copied().map(Seq));
-            // What was written last is synced by nothing behind it: in the newest log that is a crash's suffix.
+            // No later frame shows that the last write was synced. In the newest log, its loss is a
+            // crash's suffix.
             let is_torn = is_newest && replayed.cut.is_some();
             assert_eq!(
                 losses.sentences().is_empty(),
@@ -400,8 +403,8 @@ fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
     }
 }
 
-/// A power cut leaves a block that was being written unreadable: that kept the store from opening. In the newest log it is a
-/// torn end where nothing behind it was synced, and damage anywhere else.
+/// A power cut makes a block that was being written unreadable, which used to prevent the open. In
+/// the newest log it is a torn end if nothing behind it was synced; anywhere else it is damage.
 #[test]
 fn a_block_that_cannot_be_read_is_a_torn_end_or_damage() {
     let (log, wal) = open(1);
@@ -411,7 +414,7 @@ fn a_block_that_cannot_be_read_is_a_torn_end_or_damage() {
             wal.sync().unwrap();
         }
     }
-    // Frames of a block, the last of two.
+    // Frames of one block each, except the last frame, which has two.
     wal.sync().unwrap();
     let bytes = log.state.lock().bytes.clone();
     let block_count = bytes.len() / BLOCK_LEN_BYTES;
@@ -438,7 +441,7 @@ fn a_block_that_cannot_be_read_is_a_torn_end_or_damage() {
         let (_, end) = replayed(&[newest, source(2, &next_bytes)]);
         assert!(end.is_err(), "block {lost} of a log with a successor");
     }
-    // Something else was being appended to the file of a log that was closed.
+    // Other data was being appended to the file of a closed log.
     let mut with_table = bytes;
     with_table.resize(with_table.len() + 4 * BLOCK_LEN_BYTES, 7);
     let closed = source_without(1, &with_table, Some(block_count));
