@@ -36,7 +36,7 @@ pub(crate) struct Situation<'a> {
     pub(crate) version: &'a Version,
     pub(crate) options: &'a KeyspaceOptions,
     pub(crate) busy: &'a Busy,
-    /// For each level, the largest key of the last victim: the round-robin continues behind it.
+    /// For each level, the largest key of the last victim: the round-robin continues after it.
     pub(crate) cursors: &'a [Bytes; LEVEL_COUNT],
     /// The windows of the last plan.
     pub(crate) windows: &'a Windows,
@@ -71,7 +71,7 @@ impl Situation<'_> {
     }
 }
 
-/// How far compaction is behind writes.
+/// How far compaction lags behind writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
     /// Compaction keeps up.
@@ -88,7 +88,7 @@ pub(crate) trait Policy: Send + Sync + fmt::Debug {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan>;
 
     /// The next step of a manual compaction, which ends with all of `range` in one run. The step takes
-    /// tables of `level` that begin at `from` or behind it, usually into the next level.
+    /// tables of `level` that begin at or after `from`, usually into the next level.
     fn plan_manual(
         &self,
         situation: &Situation<'_>,
@@ -97,7 +97,7 @@ pub(crate) trait Policy: Send + Sync + fmt::Debug {
         from: Option<&[u8]>,
     ) -> ManualPlan;
 
-    /// How far compaction is behind writes.
+    /// How far compaction lags behind writes.
     fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure;
 }
 

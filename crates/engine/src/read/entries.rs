@@ -25,7 +25,7 @@ enum Side {
     Back,
 }
 
-/// The smallest key behind all keys that start with `prefix`, or `None` if no key is.
+/// The smallest key after all keys that start with `prefix`, or `None` if no key is.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();

@@ -43,7 +43,7 @@ pub(crate) struct IterSources {
 pub(crate) struct IterBounds {
     /// The first key, if bounded.
     pub(crate) lower: Option<Bytes>,
-    /// The first key behind the last one, if bounded.
+    /// The first key after the last one, if bounded.
     pub(crate) upper: Option<Bytes>,
 }
 
@@ -331,7 +331,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     ends_a == ends_b && a == b
 }
 
-/// A seek target behind every version of `user_key`.
+/// A seek target after every version of `user_key`.
 fn after_all(user_key: &[u8]) -> InternalKey<'_> {
     InternalKey::new(user_key, Trailer(0))
 }

@@ -121,7 +121,7 @@ pub(crate) struct IndexPartition {
     trailers: Vec<Trailer>,
 }
 
-/// The eight bytes of `key` behind its first `skip`, as a number with the same order.
+/// The eight bytes of `key` after its first `skip`, as a number with the same order.
 #[inline]
 fn prefix_after(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();

@@ -143,7 +143,7 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        // The table behind one that ends with this user key may have older versions of it.
+        // The table after one that ends with this user key may have older versions of it.
         let Some(last) = self.run.table_count().checked_sub(1) else { return Ok(()) };
         let first_above = self.find(target, Ordering::is_le).min(last);
         for index in (0..=first_above).rev() {

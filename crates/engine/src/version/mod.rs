@@ -159,7 +159,7 @@ impl KeyRange {
         &self.largest[..] < start || (self.largest_excluded && self.largest[..] == *start)
     }
 
-    /// The first key behind the range.
+    /// The first key after the range.
     pub(crate) fn end(&self) -> Bytes {
         match self.largest_excluded {
             true => self.largest.clone(),

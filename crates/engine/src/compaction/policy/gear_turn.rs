@@ -167,7 +167,7 @@ impl GearTurn {
     }
 }
 
-/// The first key behind all keys of a table.
+/// The first key after all keys of a table.
 fn after(meta: &TableMeta) -> Bytes {
     if meta.largest_excluded {
         return meta.largest.clone();
