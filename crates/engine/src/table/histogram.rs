@@ -114,7 +114,9 @@ impl Histogram {
                 let end = at.checked_add(len_bytes).ok_or_else(cut)?;
                 let start = bytes.get(at..end).ok_or_else(cut)?;
                 if start <= before || start.len() > START_LEN_BYTES_MAX {
-                    return Err(format!("H1: start {index} of the byte histogram"));
+                    return Err(format!(
+                        "H1: start {index} of the byte histogram is out of order or too long"
+                    ));
                 }
                 histogram.push_start(start);
                 (before, at) = (start, end);

@@ -118,7 +118,7 @@ impl Table {
                 "table",
                 table.name(),
                 0,
-                "its values lie in a log that is not there",
+                "the values are in a log, but the file has none",
             ));
         }
         Ok(Arc::new(table))
@@ -160,7 +160,7 @@ impl Table {
         let mut table = Table::open_file(tail, cache, losses)?;
         let frame_len_bytes = table.properties.log_frame_len_bytes as usize;
         if !frame_len_bytes.is_multiple_of(BLOCK_LEN_BYTES) || frame_len_bytes == 0 {
-            let reason = format!("its values lie in a log with frames of {frame_len_bytes} bytes");
+            let reason = format!("the log with the values has frames of {frame_len_bytes} bytes");
             return Err(corrupt("table", table.name(), 0, reason));
         }
         table.values = Some(Values::new(file, values_len_bytes, frame_len_bytes));

@@ -113,10 +113,14 @@ impl Values {
         let damaged = |at: u64, reason: &str| Err(corrupt("log", self.file.name(), at, reason));
         let (frames, zeros) = all.split_at(all.len() - all.len() % BLOCK_LEN_BYTES);
         if zeros.iter().any(|&byte| byte != 0) {
-            return damaged(frames.len() as u64, "what lies between it and its table is not zero");
+            return damaged(frames.len() as u64, "the bytes between log and table are not zero");
         }
         let Some(log_id) = log_id_of(frames) else {
-            return if frames.is_empty() { Ok(()) } else { damaged(0, "no frame begins it") };
+            return if frames.is_empty() {
+                Ok(())
+            } else {
+                damaged(0, "the first block has no frame")
+            };
         };
         let len_blocks = (frames.len() / BLOCK_LEN_BYTES) as u64;
         let read = |offset: u64, buf: &mut [u8]| -> Result<(), Infallible> {
@@ -129,7 +133,7 @@ impl Values {
         match decoder.end() {
             Some(End::Clean { at_blocks }) if *at_blocks == len_blocks => Ok(()),
             Some(end) => damaged(0, &end.to_string()),
-            None => damaged(0, "it has no end"),
+            None => damaged(0, "the log has no end"),
         }
     }
 
@@ -148,17 +152,17 @@ impl Values {
         out.clear();
         let damaged = |at, reason: &str| corrupt("value", self.file.name(), at, reason);
         let Some(value) = ValuePlace::decode(entry) else {
-            return Err(damaged(0, "its entry is not a place in the log"));
+            return Err(damaged(0, "the entry is not a place in the log"));
         };
         let at = value.place.offset();
         let len_bytes = u64::from(value.len_bytes);
         if self.len_bytes < at || self.len_bytes - at < len_bytes {
-            return Err(damaged(at, "its place lies outside the log"));
+            return Err(damaged(at, "the entry points outside the log"));
         }
         let ranges: Vec<Range<u64>> = value.place.ranges(len_bytes, self.frame_len_bytes).collect();
         let end = ranges.last().map_or(at, |range| range.end);
         if self.len_bytes < end {
-            return Err(damaged(at, "its place lies outside the log"));
+            return Err(damaged(at, "the entry points outside the log"));
         }
         let mut scratch = Vec::new();
         let bytes = match all {
@@ -201,7 +205,7 @@ pub(super) fn tail_of(
     let table_len = Footer::parse(bytes).and_then(|footer| footer.file_len_bytes());
     let table_len = table_len.map_err(damaged)?;
     let start = len_bytes.checked_sub(table_len);
-    let start =
-        start.ok_or_else(|| damaged(format!("parts of {table_len} bytes in {len_bytes}")))?;
+    let start = start
+        .ok_or_else(|| damaged(format!("a table of {table_len} bytes in a file of {len_bytes}")))?;
     Ok((start, imbrex_files::part_of(file, start..len_bytes)))
 }

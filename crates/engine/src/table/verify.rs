@@ -27,7 +27,7 @@ pub(crate) struct TableReport {
     pub(crate) entry_count: u64,
     /// The length of the file, all of which was read.
     pub(crate) len_bytes: u64,
-    /// Damage to blocks and partitions. The verification continues behind it; the counts leave
+    /// Damage to blocks and partitions. The verification continues after it; the counts leave
     /// damaged parts out.
     pub(crate) findings: Vec<String>,
 }
@@ -214,10 +214,12 @@ impl<'a> Walk<'a> {
                 return Err(damaged("T1: an entry is not above the one before"));
             }
             if !above(&self.floor) || compare_keys(key, separator).is_gt() {
-                return Err(damaged("T3: a key is outside what the index says of its block"));
+                return Err(damaged(
+                    "T3: a key is outside the range that the index gives its block",
+                ));
             }
             if !table.may_contain(key_hash(key.user_key)) {
-                return Err(damaged("a key is unknown to the filter"));
+                return Err(damaged("the filter excludes a key of the table"));
             }
             let entry = &raw[self.cursor.value_range()];
             let value_len_bytes = self.value_len_bytes(key, entry)?;
@@ -246,7 +248,7 @@ impl<'a> Walk<'a> {
                 "table",
                 self.table.name(),
                 0,
-                "a value in a log, but there is none",
+                "an entry has its value in a log, but the file has none",
             ));
         };
         let mut value = Vec::new();
@@ -298,11 +300,11 @@ impl<'a> Walk<'a> {
         let expected: Vec<u64> = said.histogram.as_deref().map_or_else(Vec::new, lens);
         if self.shares_len_bytes != expected {
             let offset = table.footer.properties().offset;
-            let reason = "H2: the shares of its byte histogram have other lengths";
+            let reason = "H2: the byte histogram does not match the data";
             return Err(corrupt("table properties", table.name(), offset, reason));
         }
         if *seen != *said {
-            let reason = format!("they say {said:?}, but the table has {seen:?}");
+            let reason = format!("the properties are {said:?}, but the table has {seen:?}");
             let offset = table.footer.properties().offset;
             return Err(corrupt("table properties", table.name(), offset, reason));
         }
