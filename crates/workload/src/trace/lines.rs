@@ -3,8 +3,8 @@
 #![doc = include_str!("../../../../docs/block_traces.md")]
 
 use super::error::TraceError;
-use super::format::TraceFormat;
 use super::request::{Fault, Parsed, TraceOp, request, time_ns};
+use super::trace_format::TraceFormat;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 

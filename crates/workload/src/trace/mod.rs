@@ -28,21 +28,21 @@
 
 mod bundled;
 mod error;
-mod format;
 mod lines;
 mod reader;
 mod request;
 mod source;
 mod synthetic;
+mod trace_format;
 mod vscsi;
 
 pub use bundled::{BUNDLED, BundledTrace};
 pub use error::TraceError;
-pub use format::TraceFormat;
 pub use reader::TraceReader;
 pub use request::{TraceOp, TraceRequest};
 pub use source::TraceSource;
 pub use synthetic::{Shape, Sizes, WriteOrder};
+pub use trace_format::TraceFormat;
 
 #[cfg(test)]
 mod tests;

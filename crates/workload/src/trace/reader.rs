@@ -1,10 +1,10 @@
 //! Reads the requests of a trace one by one, in any format.
 
 use super::error::TraceError;
-use super::format::TraceFormat;
 use super::lines::{self, Lines};
 use super::request::{Fault, LEN_NS_MAX, Parsed, TIME_EXPECTED, TraceRequest};
 use super::synthetic::SyntheticTrace;
+use super::trace_format::TraceFormat;
 use super::vscsi::{self, Records};
 use crate::decompress::decompressed;
 use std::fmt;

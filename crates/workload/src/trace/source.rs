@@ -2,9 +2,9 @@
 
 use super::bundled::BundledTrace;
 use super::error::TraceError;
-use super::format::TraceFormat;
 use super::reader::{Pieces, TraceReader};
 use super::synthetic::{Shape, SyntheticTrace};
+use super::trace_format::TraceFormat;
 use std::fmt;
 use std::path::PathBuf;
 

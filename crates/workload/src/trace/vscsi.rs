@@ -16,8 +16,8 @@
 //! A command is a SCSI operation code. Commands that neither read nor write are skipped.
 
 use super::error::TraceError;
-use super::format::TraceFormat;
 use super::request::{Fault, Parsed, TraceOp, request, time_ns};
+use super::trace_format::TraceFormat;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
