@@ -134,7 +134,7 @@ fn a_range_is_read_out_in_order() {
 }
 
 #[test]
-#[should_panic(expected = "10..12 was to be held, 1 blocks of it are")]
+#[should_panic(expected = "10..12 must be held, but only 1 of its blocks are")]
 fn blocks_that_are_not_held_cannot_be_read_out() {
     let mut buffer = Buffer::new(Blocks::new(100));
     buffer.write(Lba::new(11), &block(1));

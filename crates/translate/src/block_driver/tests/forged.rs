@@ -129,8 +129,8 @@ fn numbers_without_a_successor_are_refused() {
     // opened then was taken for none by every later opening.
     for number in [1 << 48, 1 << 50, 1 << 63, u64::MAX] {
         let error = made(&drive(), |_, checkpoint| checkpoint.seq = number);
-        let expected = "checkpoint is damaged: its entry is one that no journal has; restore the \
-                        drive from a copy";
+        let expected = "checkpoint is damaged: its entry number is out of range; restore the drive \
+                        from a copy";
         assert_eq!(error.to_string(), expected);
     }
 }
