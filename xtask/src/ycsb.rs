@@ -190,7 +190,7 @@ impl Stand {
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(output.status.code() == Some(4), "{}: {rest:?}", output.status);
         let last = rest.last().context("it said nothing")?;
-        ensure!(last.starts_with("imbrex: ended early"), "{last}");
+        ensure!(last.starts_with("imbrex: the run ended early"), "{last}");
         ensure!(
             told.starts_with("[OVERALL], RunTime(ms), ") && told.contains("Return=OK"),
             "{told}"
