@@ -66,7 +66,7 @@ final class ArrivalWorkloadTest {
       "arrivalgenerator=selfsimilar arrivals.rate=10 ss.bias=1 | a bias of 1.0",
       "arrivalgenerator=diurnal arrivals.rate=10 | need the property diurnal.modulation",
       "arrivalgenerator=diurnal arrivals.rate=10 diurnal.modulation=-1 | a modulation of -1.0",
-      "arrivalgenerator=diurnal arrivals.rate=10 diurnal.modulation=10 | about a mean of 10.0",
+      "arrivalgenerator=diurnal arrivals.rate=10 diurnal.modulation=10 | around a mean of 10.0",
       "arrivalgenerator=diurnal arrivals.rate=10 diurnal.modulation=9 diurnal.cyclelength=0 "
           + "| a cycle of 0.0 seconds",
       "arrivalgenerator=diurnal arrivals.rate=10 diurnal.modulation=9 "
