@@ -131,8 +131,9 @@ impl Options {
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`]: a file is there, or the device holds data and [`Options::erase`] was not given.
-    /// [`ErrorKind::InvalidArgument`]: the layout, the drive and the sizes do not suit each other. Then nothing was
-    /// written. Else as [`Options::open`].
+    /// [`ErrorKind::InvalidArgument`]: the layout, the drive and the sizes do not suit each other. Else as
+    /// [`Options::open`]. A drive that holds data is then as it was, unless [`Options::erase`] was given: it is erased
+    /// before everything is known to fit.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
         self.make(path, &mut |drives, layout, seed, runtime| {

@@ -1,4 +1,4 @@
-//! The gate: what CI runs, in at most fifteen minutes on two cores.
+//! The gate: what CI runs. Its goal is fifteen minutes on two cores; it takes about twice that.
 //!
 //! ```text
 //!   format  tidy  deny                          seconds
