@@ -11,6 +11,7 @@
 //! Not here: stores, drives, clients, and measurements (the crate `imbrex-bench`).
 
 pub mod arrivals;
+mod byte_order_mark;
 mod decompress;
 pub mod keys;
 pub mod statistics;

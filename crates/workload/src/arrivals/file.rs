@@ -2,6 +2,7 @@
 
 use super::error::ArrivalError;
 use super::limits::LEN_NS_MAX;
+use crate::byte_order_mark::{BYTE_ORDER_MARK_LEN_BYTES, without_byte_order_mark};
 use crate::decompress::decompressed;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 /// A longer line is not a time.
 const LINE_LEN_BYTES_MAX: usize = 256;
+/// The longest line with a byte order mark and its line end. More of a longer line is not needed.
+const READ_LEN_BYTES_MAX: usize = BYTE_ORDER_MARK_LEN_BYTES + LINE_LEN_BYTES_MAX + 2;
 const EXPECTED_LINE: &str = "a line of at most 256 bytes";
 const EXPECTED: &str = "a time below 2^62 ns, digits and at most one point";
 
@@ -70,8 +73,7 @@ impl ArrivalReader {
         loop {
             self.buf.clear();
             self.line += 1;
-            // One byte more to detect a longer line, and one for the line end.
-            let mut bounded = self.from.by_ref().take(LINE_LEN_BYTES_MAX as u64 + 2);
+            let mut bounded = self.from.by_ref().take(READ_LEN_BYTES_MAX as u64);
             match bounded.read_until(b'\n', &mut self.buf) {
                 Ok(0) => return None,
                 Ok(_) => {}
@@ -79,13 +81,14 @@ impl ArrivalReader {
                     return Some(Err(ArrivalError::Io { path: self.path.clone(), source }));
                 }
             }
-            let text = self.buf.trim_ascii();
+            let start = if self.line == 1 { without_byte_order_mark(&self.buf) } else { &self.buf };
+            let text = start.trim_ascii();
             let (path, line) = (|| self.path.clone(), self.line);
             let wrong = |expected| {
                 let got = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
                 Some(Err(ArrivalError::Line { path: path(), line, expected, got }))
             };
-            if self.buf.len() - line_end_len_bytes(&self.buf) > LINE_LEN_BYTES_MAX {
+            if start.len() - line_end_len_bytes(start) > LINE_LEN_BYTES_MAX {
                 return wrong(EXPECTED_LINE);
             }
             let header = HEADERS.iter().find(|(name, _)| name.as_bytes() == text);

@@ -253,6 +253,18 @@ fn files_of_times_are_read_in_their_unit() {
 }
 
 #[test]
+fn a_byte_order_mark_is_skipped_and_a_lone_cr_splits_nothing() {
+    assert_eq!(read("\u{feff}time_us\n1\n").unwrap(), [1000]);
+    assert_eq!(read("\u{feff}7\r\n8").unwrap(), [7, 8]);
+    let longest = format!("1.{}", "0".repeat(254));
+    assert_eq!(read(&format!("\u{feff}{longest}\r\n2\n")).unwrap(), [1, 2]);
+    fails(read(&format!("\u{feff}{longest}0\r\n2\n")), &["line 1", "at most 256 bytes"]);
+    fails(read("1\n\u{feff}2\n"), &["line 2"]);
+    fails(read("1\n2\r3\n4\n"), &["line 2", "\"2\\r3\""]);
+    fails(read("\u{feff}1\n\n"), &["line 2", "gap"]);
+}
+
+#[test]
 fn gaps_disorder_and_noise_are_named_by_their_line() {
     fails(read("1\n2\n\n4\n"), &["s.txt, line 3", "gap"]);
     fails(read("time_us\n1\n3\n2.5\n"), &["line 4", "goes back from 3000 ns to 2500 ns"]);

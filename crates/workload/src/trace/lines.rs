@@ -5,11 +5,12 @@
 use super::error::TraceError;
 use super::request::{Fault, Parsed, TraceOp, request, time_ns};
 use super::trace_format::TraceFormat;
+use crate::byte_order_mark::without_byte_order_mark;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 /// A longer line does not belong to a trace.
-const LINE_LEN_BYTES_MAX: u64 = 4096;
+const LINE_LEN_BYTES_MAX: usize = 4096;
 
 /// The lines of a file.
 pub(super) struct Lines {
@@ -45,7 +46,7 @@ impl Lines {
         loop {
             self.buf.clear();
             self.line += 1;
-            let mut bounded = self.from.by_ref().take(LINE_LEN_BYTES_MAX);
+            let mut bounded = self.from.by_ref().take(LINE_LEN_BYTES_MAX as u64);
             match bounded.read_until(b'\n', &mut self.buf) {
                 Ok(0) => return None,
                 Ok(_) => {}
@@ -53,8 +54,14 @@ impl Lines {
                     return Some(Err(TraceError::Io { path: self.path.clone(), source }));
                 }
             }
-            let text = String::from_utf8_lossy(&self.buf);
+            let start = if self.line == 1 { without_byte_order_mark(&self.buf) } else { &self.buf };
+            let text = String::from_utf8_lossy(start);
             let text = text.trim_end_matches(['\n', '\r']);
+            if self.buf.len() == LINE_LEN_BYTES_MAX {
+                // The rest of it would be read as the next line.
+                let fault = Fault::new("a line of less than 4096 bytes", text);
+                return Some(Err(self.refusal(fault)));
+            }
             if text.is_empty() || is_header(text) {
                 continue;
             }

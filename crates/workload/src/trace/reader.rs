@@ -6,6 +6,7 @@ use super::request::{Fault, LEN_NS_MAX, Parsed, TIME_EXPECTED, TraceRequest};
 use super::synthetic::SyntheticTrace;
 use super::trace_format::TraceFormat;
 use super::vscsi::{self, Records};
+use crate::byte_order_mark::without_byte_order_mark;
 use crate::decompress::decompressed;
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -152,7 +153,8 @@ impl Pieces {
 
 /// The format of a file that begins with `head`.
 fn detect(head: &[u8]) -> Option<TraceFormat> {
-    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let text = without_byte_order_mark(head);
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     if !line.is_empty() && line.iter().all(is_text) {
         return lines::detect(&String::from_utf8_lossy(line));

@@ -35,6 +35,34 @@ fn our_lines_with_and_without_a_header() {
 }
 
 #[test]
+fn a_byte_order_mark_is_skipped_and_a_lone_cr_splits_nothing() {
+    let marked = format!("\u{feff}{CSV}");
+    assert_eq!(read(marked.as_bytes()), csv_requests());
+    assert_eq!(read(&zstd::encode_all(marked.as_bytes(), 1).unwrap()), csv_requests());
+    assert_eq!(read_as(marked.as_bytes(), Some(TraceFormat::Csv)).unwrap(), csv_requests());
+    // The mark made the first request a fault of its time, and the header a request.
+    assert_eq!(read("\u{feff}0,W,0,4096\n".as_bytes()).len(), 1);
+    let msr = "\u{feff}128166372003061629,hm,1,Read,383496192,32768,413\n";
+    assert_eq!(read(msr.as_bytes()).len(), 1);
+    fails(b"0,W,0,512\n1,W,0,512\r2,W,0,512\n", "line 2: expected time_us");
+    // The bytes of the mark begin a record like any others.
+    let mut bytes = record(1, 0x2A, 4096, 8, 1000);
+    bytes[..3].copy_from_slice(&[0xEF, 0xBB, 0xBF]);
+    let all = [wanted(0, TraceOp::Write, 4096, 4096)];
+    assert_eq!(read(&bytes), all);
+    assert_eq!(read_as(&bytes, Some(TraceFormat::Vscsi1)).unwrap(), all);
+}
+
+/// The rest of the line was read as the next line, with the next number.
+#[test]
+fn a_line_that_is_too_long_is_not_two() {
+    let long = format!("0,W,0,512\n1,W,0,512{}\n", " ".repeat(4087));
+    fails(long.as_bytes(), "line 2: expected a line of less than 4096 bytes");
+    let longest = format!("0,W,0,512{}\n1,W,0,512\n", " ".repeat(4085));
+    assert_eq!(read(longest.as_bytes()).len(), 2);
+}
+
+#[test]
 fn packed_files_are_unpacked() {
     assert_eq!(read(&zstd::encode_all(CSV.as_bytes(), 1).unwrap()), csv_requests());
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -225,7 +225,8 @@ fn histogram(p: &Properties) -> Result<Histogram, PropertyError> {
     let path = Path::new(p.get("fieldlengthhistogram").unwrap_or("hist.txt"));
     let text = std::fs::read_to_string(path)
         .map_err(|source| PropertyError::File { path: path.to_owned(), source })?;
-    Histogram::parse(&text).map_err(|(line, problem)| {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    Histogram::parse(text).map_err(|(line, problem)| {
         let path = path.display();
         PropertyError::Contradiction(format!("fieldlengthhistogram {path}:{line}: {problem}"))
     })

@@ -11,6 +11,7 @@
 //!
 //! Not here: the meaning of properties (`core` here, `settings` in `imbrex-bench`).
 
+use crate::byte_order_mark::without_byte_order_mark;
 use java_properties::{LineContent, PropertiesIter};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -122,7 +123,7 @@ impl Properties {
     /// # Errors
     /// As [`Properties::read_file`].
     pub fn read(&mut self, path: &Path, text: &[u8]) -> Result<(), PropertyError> {
-        for line in PropertiesIter::new(&*as_java_reads(text)) {
+        for line in PropertiesIter::new(&*as_java_reads(without_byte_order_mark(text))) {
             let line = line.map_err(|source| match source.line_number() {
                 Some(line) => PropertyError::Syntax { path: path.to_owned(), line, source },
                 None => PropertyError::File {

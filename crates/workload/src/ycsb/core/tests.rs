@@ -80,9 +80,11 @@ fn a_histogram_comes_from_its_file() {
             path.display()
         )
     };
-    std::fs::write(&path, "BlockSize\t7\n0\t5\n1\t0\n").unwrap();
-    let w = workload(&text(&path));
-    assert_eq!(w.field_lengths.next(&mut Prng::new(1)), 7);
+    for mark in ["", "\u{feff}"] {
+        std::fs::write(&path, format!("{mark}BlockSize\t7\n0\t5\n1\t0\n")).unwrap();
+        let w = workload(&text(&path));
+        assert_eq!(w.field_lengths.next(&mut Prng::new(1)), 7);
+    }
     std::fs::write(&path, "BlockSize\t7\n0\tx\n").unwrap();
     let error = CoreWorkload::new(&properties(&text(&path))).unwrap_err().to_string();
     assert!(error.contains("lengths:2: the weight"), "{error}");

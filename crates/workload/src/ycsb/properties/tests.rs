@@ -34,6 +34,13 @@ fn lines_are_read_as_java_reads_them() {
     check("a=1\\\n", &["a=1"]);
 }
 
+/// Java makes the mark a part of the first key, which then has no effect.
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    assert_eq!(read("\u{feff}recordcount=5\na=1\n"), ["a=1", "recordcount=5"]);
+    assert_eq!(read("\u{feff}# a comment\na=1\n"), ["a=1"]);
+}
+
 #[test]
 fn a_directory_is_no_property_file() {
     let dir = tempfile::tempdir().unwrap();

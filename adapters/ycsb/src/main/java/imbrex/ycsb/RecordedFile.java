@@ -1,10 +1,9 @@
 package imbrex.ycsb;
 
 import java.io.BufferedInputStream;
-import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -29,6 +28,9 @@ final class RecordedFile {
   private static final int LINE_LEN_MAX = 256;
   private static final int GOT_LEN_MAX = 60;
   private static final byte[] GZIP = {0x1f, (byte) 0x8b};
+  /** U+FEFF in UTF-8, as ISO 8859-1 reads it; some programs write it in front of text. */
+  private static final String BYTE_ORDER_MARK = "\u00ef\u00bb\u00bf";
+
   private static final byte[] ZSTD = {0x28, (byte) 0xb5, 0x2f, (byte) 0xfd};
 
   private final Path path;
@@ -42,8 +44,7 @@ final class RecordedFile {
   /** The times of a file, counted from its first operation. */
   static long[] read(Path path) throws ArrivalException {
     RecordedFile file = new RecordedFile(path);
-    try (BufferedReader lines = new BufferedReader(
-        new InputStreamReader(file.unpacked(), StandardCharsets.ISO_8859_1))) {
+    try (InputStream lines = new BufferedInputStream(file.unpacked(), 1 << 16)) {
       file.readAll(lines);
     } catch (IOException e) {
       throw new ArrivalException("arrivals " + path + ": " + e, e);
@@ -69,11 +70,33 @@ final class RecordedFile {
     return isGzip ? new GZIPInputStream(bytes, 1 << 16) : bytes;
   }
 
-  private void readAll(BufferedReader lines) throws IOException, ArrivalException {
+  /**
+   * The next line without its end, LF or CR LF; null at the end. {@code BufferedReader.readLine}
+   * would end a line at any CR.
+   */
+  private static String nextLine(InputStream bytes) throws IOException {
+    ByteArrayOutputStream line = new ByteArrayOutputStream();
+    int next = bytes.read();
+    if (next < 0) {
+      return null;
+    }
+    while (next >= 0 && next != '\n') {
+      line.write(next);
+      next = bytes.read();
+    }
+    String text = line.toString(StandardCharsets.ISO_8859_1);
+    boolean hasCr = next == '\n' && text.endsWith("\r");
+    return hasCr ? text.substring(0, text.length() - 1) : text;
+  }
+
+  private void readAll(InputStream lines) throws IOException, ArrivalException {
     int decimalCount = 0;
     long number = 0;
-    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+    for (String line = nextLine(lines); line != null; line = nextLine(lines)) {
       number += 1;
+      if (number == 1 && line.startsWith(BYTE_ORDER_MARK)) {
+        line = line.substring(BYTE_ORDER_MARK.length());
+      }
       String text = line.strip();
       String where = "arrivals " + path + ", line " + number + ": ";
       if (line.length() > LINE_LEN_MAX) {

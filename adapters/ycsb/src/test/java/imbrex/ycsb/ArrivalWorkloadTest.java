@@ -127,6 +127,7 @@ final class ArrivalWorkloadTest {
   void aRecordedSeriesCountsFromItsFirstOperation() throws Exception {
     assertEquals("[0, 0, 1500]", Arrays.toString(times(recorded("time_us\n7\n7\n8.5000009\n"))));
     assertEquals("[0, 5]", Arrays.toString(times(recorded("10\r\n15.9"))));
+    assertEquals("[0, 1]", Arrays.toString(times(recorded("\ufeff1\n2\n"))));
     assertEquals("[0, 1]", Arrays.toString(times(recorded("time_s\n1.\n1.000000001\n"))));
     Path packed = dir.resolve("times.gz");
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
@@ -146,6 +147,7 @@ final class ArrivalWorkloadTest {
       "'1\n\n2\n' | line 2: the series has a gap",
       "'5\n4\n' | line 2: time goes back from 5 ns to 4 ns",
       "'1\ntime_ns\n' | line 2: expected a time",
+      "'1\n2\r3\n4\n' | line 2: expected a time",
       "'1.2.3\n' | line 1: expected a time",
       "'-1\n' | line 1: expected a time",
       "'.5\n' | line 1: expected a time",
