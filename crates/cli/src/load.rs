@@ -3,6 +3,8 @@
 //! Records are written in batches of some hundred KiB. `--sync-every` bounds how much of a load a power
 //! cut can lose. A malformed line ends the load, or is reported and skipped.
 
+mod delimited;
+mod lines;
 mod record;
 mod source;
 
@@ -15,11 +17,12 @@ use crate::progress::{Progress, Unit};
 use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
+use delimited::Delimited;
 use imbrex_engine::{
     EngineError, KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch,
     WriteOptions,
 };
-use record::{BadLine, Delimited, Fields, JsonLines, Record, Records};
+use record::{BadLine, Fields, JsonLines, Record, Records};
 use source::Source;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -40,7 +43,7 @@ enum Lines {
 enum OnError {
     /// Stop; the records before it are stored
     Stop,
-    /// Report it and continue with the next line
+    /// Report it and continue with the next line; a quote that never closes ends the load
     Skip,
 }
 

@@ -48,6 +48,34 @@ fn csv_and_tsv_with_other_fields() {
         .fails(3, &["no column \"key\"", "name, x, text", "--key-field"]);
 }
 
+/// The rest of the file became the value of `b`, and the load succeeded.
+#[test]
+fn an_open_quote_ends_the_load_with_its_line() {
+    let text = b"key,value\na,1\nb,\"two\nc,3\nd,4\n";
+    for more in [&[][..], &["--on-error", "skip"]] {
+        let drive = Drive::new();
+        let args = [&["-", "--lines", "csv"], more].concat();
+        let parts = ["standard input: line 3: a quote opens", "the record before it is stored"];
+        drive.run_with(text, "load", &args).fails(3, &parts);
+        assert_eq!(drive.run("scan", &[]).ok(), "a\t1\n");
+    }
+}
+
+#[test]
+fn marks_carriage_returns_and_lines_of_every_format() {
+    let drive = Drive::new();
+    let load =
+        |text: &str, lines| drive.run_with(text.as_bytes(), "load", &["-", "--lines", lines]);
+    let json = "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"b\",\"value\":\"2\"}\n";
+    load(&format!("\u{feff}{json}"), "json").ok();
+    load("\u{feff}key,value\nc,3\n", "csv").ok();
+    load("\u{feff}key\tvalue\nd\tone\re\ttwo\n", "tsv").ok();
+    assert_eq!(drive.run("scan", &[]).ok(), "a\t1\nb\t2\nc\t3\nd\tone\re\n");
+    let bad = format!("{json}{{\"key\":\"\\ud800\",\"value\":\"3\"}}\n");
+    let told = load(&bad, "json").fails(3, &["standard input: line 3: ", "at column 15"]);
+    assert!(!told.contains("line 1"), "{told}");
+}
+
 #[test]
 fn load_reads_the_output_of_scan() {
     let drive = Drive::new();
