@@ -13,8 +13,8 @@
 //! budget, or by the unit tests of the package. docs/testing.md says which by which.
 
 use crate::ci::TORTURE_BUDGET;
-use crate::program::said;
 use anyhow::{Context, Result, bail, ensure};
+use imbrex_system_tests::program::said;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -1,35 +1,13 @@
-//! Calls of `cargo`: shown as they could be typed, run in the workspace's root.
+//! Calls of `cargo` that several chores share: the gate's one build, torture, the fuzzers.
+//!
+//! Not here: how a call is made and where its programs are (`imbrex_system_tests::cargo`).
 
 use anyhow::{Context, Result, bail};
+pub(crate) use imbrex_system_tests::cargo::{
+    BUILT, Cargo, TESTED_FEATURES, be_gate, build, imbrex, target,
+};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Set in the environment of a chore for which everything is built already, as the gate builds it.
-pub(crate) const BUILT: &str = "IMBREX_GATE_BUILT";
-
-/// Whether this process is a step of the gate.
-static IS_GATE: AtomicBool = AtomicBool::new(false);
-
-/// From here on this process is a step of the gate: chores use what the gate has built, with the profile `ci`, and
-/// build nothing.
-pub(crate) fn be_gate() {
-    IS_GATE.store(true, Ordering::Relaxed);
-}
-
-fn is_gate() -> bool {
-    IS_GATE.load(Ordering::Relaxed) || std::env::var_os(BUILT).is_some()
-}
-
-/// Where the programs and libraries are that chores use.
-pub(crate) fn target(root: &Path) -> PathBuf {
-    root.join(if is_gate() { "target/ci" } else { "target/release" })
-}
-
-/// The program `imbrex` that chores use.
-pub(crate) fn imbrex(root: &Path) -> PathBuf {
-    target(root).join("imbrex")
-}
 
 /// The gate's one build: every library, program and test. Whatever else the gate asks of cargo chooses the same packages
 /// and the same profile, because cargo builds a crate once for each choice of features and each profile.
@@ -42,85 +20,6 @@ pub(crate) fn whole_build(cargo: Cargo) -> Cargo {
 pub(crate) fn workspace_root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("xtask lies in the workspace's root")?.to_path_buf())
-}
-
-/// One call of `cargo`.
-pub(crate) struct Cargo {
-    command: Command,
-    shown: String,
-}
-
-impl Cargo {
-    /// `cargo` in `root`: the one that runs us, so that a chosen toolchain stays chosen.
-    pub(crate) fn new(root: &Path) -> Cargo {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.current_dir(root);
-        Cargo { command, shown: "cargo".to_owned() }
-    }
-
-    /// `cargo` of another toolchain. The one that runs us knows no toolchains: rustup's does.
-    fn of_toolchain(root: &Path, toolchain: &str) -> Cargo {
-        let mut command = Command::new("rustup");
-        command.args(["run", toolchain, "cargo"]).current_dir(root).env_remove("CARGO");
-        Cargo { command, shown: format!("rustup run {toolchain} cargo") }
-    }
-
-    pub(crate) fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Cargo {
-        for arg in args {
-            self.shown.push(' ');
-            self.shown.push_str(arg);
-            self.command.arg(arg);
-        }
-        self
-    }
-
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Cargo {
-        self.shown = format!("{name}={value} {}", self.shown);
-        self.command.env(name, value);
-        self
-    }
-
-    /// The line that does the same in a shell.
-    pub(crate) fn shown(&self) -> &str {
-        &self.shown
-    }
-
-    /// Runs it to its end, its output going where ours goes.
-    pub(crate) fn run(mut self) -> Result<()> {
-        let status =
-            self.command.status().with_context(|| format!("cannot start {}", self.shown))?;
-        if !status.success() {
-            bail!("`{}` failed ({status})", self.shown);
-        }
-        Ok(())
-    }
-
-    /// Runs it to its end and returns what it printed on standard output.
-    pub(crate) fn output(mut self) -> Result<String> {
-        let output = self
-            .command
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("cannot start {}", self.shown))?;
-        if !output.status.success() {
-            bail!("`{}` failed ({})", self.shown, output.status);
-        }
-        String::from_utf8(output.stdout)
-            .with_context(|| format!("`{}` printed what is not UTF-8", self.shown))
-    }
-}
-
-/// Features that `cargo run` leaves out and every chore tests: other stores for `imbrex ycsb`.
-pub(crate) const TESTED_FEATURES: &str = "imbrex-cli/redis,imbrex-cli/foreign";
-
-/// Builds the program and the C API, optimized; the gate has them. Every chore takes the default members for this, and
-/// never a package: cargo builds what packages share once for each choice of their features.
-pub(crate) fn build(root: &Path) -> Result<()> {
-    if is_gate() {
-        return Ok(());
-    }
-    let build = ["build", "--release", "--features", TESTED_FEATURES, "--lib", "--bin", "imbrex"];
-    Cargo::new(root).args(build).run()
 }
 
 /// The torture program, built as the gate builds it.

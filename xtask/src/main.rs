@@ -3,33 +3,21 @@
 //! Each chore is a line of `cargo` that nobody should have to remember. `ci` is exactly what CI
 //! runs, so a green `cargo xtask ci` at home is a green one there.
 
-mod adapters;
-mod block;
 mod book;
 mod bugs;
 mod cargo;
 mod ci;
-mod databases;
-mod filesystems;
 mod golden;
-mod guest;
 mod package;
-mod packages;
 mod pages;
-mod program;
-mod random;
 mod results;
 mod soak;
-mod spread;
-mod stress;
 mod tidy;
-mod ublk;
 mod wheel;
-mod ycsb;
-mod zoned;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use imbrex_system_tests::{adapters, block, databases, filesystems, stress, ublk, ycsb, zoned};
 use std::process::ExitCode;
 
 #[derive(Parser)]

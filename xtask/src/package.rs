@@ -11,10 +11,10 @@
 //! else.
 
 use crate::cargo;
-use crate::packages;
-use crate::program::said;
 use crate::wheel::{self, Wheel};
 use anyhow::{Context, Result, ensure};
+use imbrex_system_tests::packages;
+use imbrex_system_tests::program::said;
 use std::path::Path;
 use std::process::Command;
 

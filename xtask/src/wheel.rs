@@ -3,8 +3,8 @@
 //! Each is of 2023 and reads ids of packages as cargo wrote them then, so it runs with a `cargo` in front that writes
 //! them so (`wheel_cargo.py`).
 
-use crate::packages;
 use anyhow::{Context, Result};
+use imbrex_system_tests::packages;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

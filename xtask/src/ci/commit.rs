@@ -1,6 +1,6 @@
 //! What moves on with each commit: the first seed of torture, and the part of the seeds that unit tests take.
 
-use crate::program::said;
+use imbrex_system_tests::program::said;
 use std::path::Path;
 use std::process::Command;
 

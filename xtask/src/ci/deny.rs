@@ -5,9 +5,9 @@
 //!
 //! Not here: advisories, whose database is no package.
 
-use crate::packages;
 use crate::wheel::{self, Wheel};
 use anyhow::{Context, Result, ensure};
+use imbrex_system_tests::packages;
 use std::path::Path;
 use std::process::Command;
 

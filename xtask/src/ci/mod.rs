@@ -26,9 +26,10 @@ mod step;
 mod times;
 
 use crate::cargo::{self, Cargo, TESTED_FEATURES};
-use crate::{adapters, block, book, filesystems, golden, pages, tidy, ycsb};
+use crate::{book, golden, pages, tidy};
 use anyhow::{Context, Result, anyhow, ensure};
 use commit::Commit;
+use imbrex_system_tests::{adapters, block, filesystems, ycsb};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

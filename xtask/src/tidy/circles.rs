@@ -17,9 +17,6 @@ use std::fmt::Write as _;
 
 const FILES_MAX: usize = 3;
 
-/// Crates whose largest circle is above [`FILES_MAX`], and how many files it has. An entry may only shrink.
-const KNOWN: &[(&str, usize)] = &[("xtask", 7)];
-
 /// The imports of one crate: of its library and its programs together.
 #[derive(Debug, Default)]
 struct Crate {
@@ -99,32 +96,16 @@ fn crates(tree: &Tree, metadata: &Metadata) -> Result<Vec<Crate>> {
 
 pub(super) fn check(tree: &Tree, metadata: &Metadata) -> Result<Vec<Finding>> {
     let crates = crates(tree, metadata)?;
-    Ok(crates.iter().filter_map(|one| finding(one, KNOWN)).collect())
+    Ok(crates.iter().filter_map(finding).collect())
 }
 
-fn finding(one: &Crate, known: &[(&str, usize)]) -> Option<Finding> {
+fn finding(one: &Crate) -> Option<Finding> {
     let largest = one.largest();
-    let entry = known.iter().find(|(name, _)| *name == one.name).map(|&(_, files)| files);
-    let allowed = entry.unwrap_or(FILES_MAX);
-    let what = if largest > allowed {
-        format!(
-            "a circle of {largest} files; at most {allowed}: `cargo xtask circles {}` shows the imports that close it",
-            one.name
-        )
-    } else if entry.is_some() && largest <= FILES_MAX {
-        format!(
-            "no circle above {FILES_MAX} files any more: remove the entry of {} from KNOWN in xtask/src/tidy/circles.rs",
-            one.name
-        )
-    } else if entry.is_some_and(|entry| largest < entry) {
-        format!(
-            "the largest circle has {largest} files: lower the entry of {} in KNOWN in xtask/src/tidy/circles.rs",
-            one.name
-        )
-    } else {
-        return None;
-    };
-    Some(Finding::new(&one.root, 1, "circle", what))
+    let what = format!(
+        "a circle of {largest} files; at most {FILES_MAX}: `cargo xtask circles {}` shows the imports that close it",
+        one.name
+    );
+    (largest > FILES_MAX).then(|| Finding::new(&one.root, 1, "circle", what))
 }
 
 /// Prints each crate's circles; of one crate, named with or without the prefix `imbrex-`, the imports inside them too.
@@ -209,14 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn four_files_are_too_many_and_a_known_circle_may_only_shrink() {
-        let what =
-            |files, known: &[(&str, usize)]| finding(&ring(files), known).map(|found| found.what);
-        assert_eq!(what(3, &[]), None);
-        assert!(what(4, &[]).unwrap().starts_with("a circle of 4 files; at most 3"));
-        assert_eq!(what(6, &[("a", 6)]), None);
-        assert!(what(7, &[("a", 6)]).unwrap().starts_with("a circle of 7 files; at most 6"));
-        assert!(what(5, &[("a", 6)]).unwrap().contains("has 5 files: lower the entry"));
-        assert!(what(2, &[("a", 6)]).unwrap().contains("remove the entry"));
+    fn four_files_are_too_many() {
+        assert_eq!(finding(&ring(3)).map(|found| found.what), None);
+        let found = finding(&ring(4)).unwrap();
+        assert!(found.what.starts_with("a circle of 4 files; at most 3"), "{}", found.what);
     }
 }
