@@ -24,6 +24,7 @@ mod memtable;
 mod merge;
 mod range_del;
 mod read {
+    mod covers;
     mod entries;
     mod iter;
 

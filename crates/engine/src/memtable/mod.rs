@@ -24,7 +24,7 @@ mod tree;
 pub(crate) use iter::MemtableIter;
 
 use crate::key::{InternalKey, Kind, Seq, Trailer};
-use crate::range_del::{FragmentedTombstones, MemTombstones, RangeTombstone};
+use crate::range_del::{MemTombstones, RangeTombstone, TombstoneHistory};
 use bytes::Bytes;
 use parking_lot::{RwLock, RwLockWriteGuard};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,9 +121,10 @@ impl Memtable {
         self.tombstones.max_seq_covering(user_key, snapshot)
     }
 
-    /// The range tombstones so far, in pieces, for iterators. Empty if there are none.
-    pub(crate) fn tombstone_views(&self) -> Vec<Arc<FragmentedTombstones>> {
-        self.tombstones.views()
+    /// The range tombstones that a reader at `snapshot` sees, in pieces, for iterators. Empty if
+    /// there are none.
+    pub(crate) fn tombstone_views(&self, snapshot: Seq) -> Vec<Arc<TombstoneHistory>> {
+        self.tombstones.views(snapshot)
     }
 
     /// The range tombstones as they were written, for a flush.

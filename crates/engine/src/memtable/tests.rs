@@ -181,7 +181,7 @@ fn an_empty_memtable_answers_nothing() {
     memtable.insert_range_tombstone(b"a", b"c", Seq(3));
     assert!(!memtable.is_empty());
     assert_eq!(memtable.max_seq_covering(b"b", Seq(9)), Some(Seq(3)));
-    assert_eq!(memtable.tombstone_views().len(), 1);
+    assert_eq!(memtable.tombstone_views(Seq(3)).len(), 1);
     assert_eq!(memtable.range_tombstones().len(), 1);
     memtable.freeze();
     assert_eq!(memtable.get(b"b", Seq::MAX), None);

@@ -18,7 +18,7 @@ use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use crate::losses::Losses;
 use crate::merge::MergingIter;
-use crate::range_del::{Cover, FragmentedTombstones};
+use crate::read::covers::{Covers, TombstoneView};
 use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct IterSources {
     /// Memtables and tables, the newest first.
     pub(crate) entries: Vec<Box<dyn InternalIter>>,
     /// The range tombstones of all sources, in any order.
-    pub(crate) tombstones: Vec<Arc<FragmentedTombstones>>,
+    pub(crate) tombstones: Vec<TombstoneView>,
     /// The record of skipped damage. Without one, damage is an error.
     pub(crate) losses: Option<Arc<Losses>>,
     /// An object that must live as long as the cursor, such as a version or a snapshot.
@@ -339,41 +339,6 @@ fn after_all(user_key: &[u8]) -> InternalKey<'_> {
 /// A seek target before every version of `user_key`.
 fn before_all(user_key: &[u8]) -> InternalKey<'_> {
     InternalKey::new(user_key, Trailer(u64::MAX))
-}
-
-/// The range tombstones of all sources. The answer for the last key is kept, with the stretch of
-/// keys that it holds for.
-struct Covers {
-    views: Vec<Arc<FragmentedTombstones>>,
-    snapshot: Seq,
-    around: Cover,
-}
-
-impl Covers {
-    fn new(mut views: Vec<Arc<FragmentedTombstones>>, snapshot: Seq) -> Covers {
-        views.retain(|view| !view.is_empty());
-        // No key is in this stretch, so the first lookup computes one.
-        let nowhere = Cover { start: None, end: Some(Bytes::new()), seq: None };
-        Covers { views, snapshot, around: nowhere }
-    }
-
-    /// Whether a range tombstone visible at the snapshot deletes an entry (R3).
-    #[inline]
-    fn covers(&mut self, user_key: &[u8], seq: Seq) -> bool {
-        !self.views.is_empty() && self.covers_among(user_key, seq)
-    }
-
-    fn covers_among(&mut self, user_key: &[u8], seq: Seq) -> bool {
-        if !self.around.contains(user_key) {
-            let everywhere = Cover { start: None, end: None, seq: None };
-            self.around = self
-                .views
-                .iter()
-                .map(|view| view.cover_around(user_key, self.snapshot))
-                .fold(everywhere, Cover::intersect);
-        }
-        self.around.seq.is_some_and(|deleted| seq < deleted)
-    }
 }
 
 #[cfg(test)]

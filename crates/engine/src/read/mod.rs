@@ -6,6 +6,7 @@
 //!   at #4                a                    b        c
 //! ```
 
+mod covers;
 mod entries;
 pub(crate) mod get;
 mod iter;

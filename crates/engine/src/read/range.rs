@@ -2,7 +2,8 @@
 
 use crate::EngineError;
 use crate::iter::InternalIter;
-use crate::range_del::FragmentedTombstones;
+use crate::key::Seq;
+use crate::read::covers::TombstoneView;
 use crate::read::run::RunOfView;
 use crate::store::view::SuperVersion;
 use crate::table::cache::BlockCache;
@@ -10,14 +11,16 @@ use crate::table::{LevelIter, TableReadOptions};
 use std::sync::Arc;
 
 /// The cursors and range tombstones to merge.
-type Sources = (Vec<Box<dyn InternalIter>>, Vec<Arc<FragmentedTombstones>>);
+type Sources = (Vec<Box<dyn InternalIter>>, Vec<TombstoneView>);
 
-/// The sources of `view`: memtables from the newest to the oldest, then the levels from the top.
+/// The sources of `view` for a reader at `snapshot`: memtables from the newest to the oldest, then
+/// the levels from the top.
 ///
 /// # Errors
 /// [`EngineError::Corrupt`], [`EngineError::Files`].
 pub(crate) fn sources(
     view: &SuperVersion,
+    snapshot: Seq,
     cache: &Arc<BlockCache>,
     read: &TableReadOptions,
 ) -> Result<Sources, EngineError> {
@@ -27,12 +30,11 @@ pub(crate) fn sources(
         if slot.mem.entry_count() > 0 {
             entries.push(Box::new(slot.mem.iter()));
         }
-        tombstones.extend(slot.mem.tombstone_views());
+        let views = slot.mem.tombstone_views(snapshot);
+        tombstones.extend(views.into_iter().map(TombstoneView::Memtable));
     }
-    for slot in &view.version.tombstoned {
-        let table = slot.open(cache)?;
-        tombstones.push(Arc::new(table.range_tombstones().clone()));
-    }
+    let lanes = view.version.tombstone_lanes(cache)?;
+    tombstones.extend(lanes.iter().cloned().map(TombstoneView::Tables));
     for (level, runs) in view.version.levels.iter().enumerate() {
         let run_count = runs.cover().map_or(runs.runs.len(), |cover| cover.lanes().len());
         for run_at in 0..run_count {

@@ -60,7 +60,8 @@ pub(crate) struct Table {
     /// The only partition of a small table, kept in memory.
     sole_partition: Option<Arc<IndexPartition>>,
     pub(super) filter: Option<Filter>,
-    tombstones: FragmentedTombstones,
+    /// Shared with the cursors that read the table.
+    tombstones: Arc<FragmentedTombstones>,
     pub(super) properties: TableProperties,
     /// The values in the log at the beginning of the file, if the table began as a log.
     pub(super) values: Option<Values>,
@@ -224,7 +225,7 @@ impl Table {
             top_index,
             sole_partition: None,
             filter,
-            tombstones: tombstones.unwrap_or_default(),
+            tombstones: Arc::new(tombstones.unwrap_or_default()),
             properties: properties.unwrap_or_default(),
             values: None,
             file,
@@ -242,7 +243,7 @@ impl Table {
     }
 
     /// The range tombstones of the table.
-    pub(crate) fn range_tombstones(&self) -> &FragmentedTombstones {
+    pub(crate) fn range_tombstones(&self) -> &Arc<FragmentedTombstones> {
         &self.tombstones
     }
 

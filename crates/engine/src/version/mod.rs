@@ -28,6 +28,7 @@ mod tests;
 use crate::EngineError;
 use crate::key::Seq;
 use crate::losses::Losses;
+use crate::range_del::TombstoneLane;
 use crate::table::cache::BlockCache;
 use crate::table::{Table, TableProperties};
 use bytes::Bytes;
@@ -368,13 +369,19 @@ impl Level {
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) levels: [Level; LEVEL_COUNT],
-    /// The tables with range tombstones. Every iterator reads those of all of them.
-    pub(crate) tombstoned: Vec<Arc<TableSlot>>,
+    /// The tables with range tombstones.
+    tombstoned: Vec<Arc<TableSlot>>,
+    /// Their tombstones, prepared by the first cursor and shared by all.
+    tombstone_lanes: OnceLock<Vec<Arc<TombstoneLane>>>,
 }
 
 impl Default for Version {
     fn default() -> Version {
-        Version { levels: std::array::from_fn(|_| Level::default()), tombstoned: Vec::new() }
+        Version {
+            levels: std::array::from_fn(|_| Level::default()),
+            tombstoned: Vec::new(),
+            tombstone_lanes: OnceLock::new(),
+        }
     }
 }
 
@@ -396,13 +403,34 @@ impl Version {
     pub(crate) fn insert(&mut self, level: u8, run: RunId, slot: Arc<TableSlot>) {
         if slot.meta.range_tombstone_count > 0 {
             self.tombstoned.push(Arc::clone(&slot));
+            self.tombstone_lanes = OnceLock::new();
         }
         self.levels[usize::from(level)].insert(run, slot);
     }
 
     pub(crate) fn remove(&mut self, id: TableId) -> Option<Arc<TableSlot>> {
+        let old_count = self.tombstoned.len();
         self.tombstoned.retain(|slot| slot.meta.id != id);
+        if self.tombstoned.len() < old_count {
+            self.tombstone_lanes = OnceLock::new();
+        }
         self.levels.iter_mut().find_map(|level| level.remove(id))
+    }
+
+    /// The range tombstones of all tables, as the smallest number of lists.
+    ///
+    /// # Errors
+    /// Those of [`TableSlot::open`].
+    pub(crate) fn tombstone_lanes(
+        &self,
+        cache: &Arc<BlockCache>,
+    ) -> Result<&[Arc<TombstoneLane>], EngineError> {
+        if let Some(lanes) = self.tombstone_lanes.get() {
+            return Ok(lanes);
+        }
+        let opened = |slot: &Arc<TableSlot>| Ok(Arc::clone(slot.open(cache)?.range_tombstones()));
+        let tables = self.tombstoned.iter().map(opened).collect::<Result<Vec<_>, EngineError>>()?;
+        Ok(self.tombstone_lanes.get_or_init(|| TombstoneLane::divide(tables)))
     }
 
     /// Whether any level below `level` has a table in `range`. `level` may be the last one.

@@ -17,6 +17,8 @@ struct Run {
     held: Vec<(Snapshot, Map)>,
     prng: Prng,
     key_count: u64,
+    /// The numbers of the bounds of the last range delete of [`Run::delete_shaped_range`].
+    range: (u64, u64),
 }
 
 impl Run {
@@ -49,6 +51,7 @@ impl Run {
             held: Vec::new(),
             prng,
             key_count: 50 + (seed % 3) * 1000,
+            range: (10, 20),
         }
     }
 
@@ -107,9 +110,60 @@ impl Run {
     fn delete_range(&mut self) {
         let from = self.prng.below(self.key_count);
         let to = from + self.prng.below(self.key_count / 8 + 2);
-        self.db().default_keyspace().delete_range(key(from)..key(to)).unwrap();
-        let gone: Vec<_> = self.map.range(key(from)..key(to)).map(|(k, _)| k.clone()).collect();
+        self.delete_between(key(from), key(to));
+    }
+
+    fn delete_between(&mut self, from: Vec<u8>, to: Vec<u8>) {
+        self.db().default_keyspace().delete_range(&from..&to).unwrap();
+        let gone: Vec<_> = self.map.range(from..to).map(|(k, _)| k.clone()).collect();
         gone.iter().for_each(|key| _ = self.map.remove(key));
+    }
+
+    /// A step of a run that mostly deletes ranges.
+    fn step_of_ranges(&mut self) {
+        match self.prng.below(20) {
+            0..=4 => self.batch(),
+            5 => self.scan(),
+            6 => self.snapshot(),
+            7 => self.scan_snapshot_backward(),
+            8..=9 => self.step(),
+            _ => self.delete_shaped_range(),
+        }
+    }
+
+    /// Deletes a range next to, around, across or equal to the last one, an empty one, or one between
+    /// bounds of 64 KiB.
+    fn delete_shaped_range(&mut self) {
+        let (from, to) = self.range;
+        let at = self.prng.below(self.key_count);
+        self.range = match self.prng.below(8) {
+            0 => (to, to + 2),
+            1 => (from.saturating_sub(2), from),
+            2 => (from.saturating_sub(1), to + 1),
+            3 => (from, to),
+            4 => (at, at),
+            5 => (from + (to - from) / 2, to + 3),
+            _ => (at, at + 1 + self.prng.below(5)),
+        };
+        let (mut from, mut to) = (key(self.range.0), key(self.range.1));
+        if from < to && self.prng.chance(1, 40) {
+            from.resize(65_536, 0);
+            to.resize(65_536, b'~');
+        }
+        self.delete_between(from, to);
+    }
+
+    fn scan_snapshot_backward(&self) {
+        for (snapshot, map) in &self.held {
+            let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+            let mut iter = self.db().default_keyspace().iter(options).unwrap();
+            iter.seek_to_last().unwrap();
+            for (key, value) in map.iter().rev() {
+                assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+                iter.prev().unwrap();
+            }
+            assert!(!iter.valid());
+        }
     }
 
     fn batch(&mut self) {
@@ -211,6 +265,27 @@ fn a_store_is_a_map() {
                 run.compare();
             }
         }
+        let report = run.db().check().unwrap();
+        assert!(report.is_sound(), "seed {seed}: {report}");
+    }
+}
+
+/// Hundreds of range tombstones of every shape, in memory, in tables of several levels, and in merges.
+#[test]
+fn a_store_of_range_deletes_is_a_map() {
+    for seed in 0..8 {
+        let mut run = Run::new(seed);
+        run.key_count = 300 + (seed % 3) * 700;
+        for step in 0..1500 {
+            run.step_of_ranges();
+            if step % 100 == 99 {
+                run.compare();
+            }
+        }
+        run.scan_snapshot_backward();
+        run.db().default_keyspace().compact_range(None, None).unwrap();
+        run.compare();
+        run.scan_snapshot_backward();
         let report = run.db().check().unwrap();
         assert!(report.is_sound(), "seed {seed}: {report}");
     }

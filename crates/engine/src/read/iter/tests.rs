@@ -1,7 +1,8 @@
 use super::*;
 use crate::memtable::Memtable;
 use crate::merge::tests::{ListIter, sticky_key};
-use crate::range_del::RangeTombstone;
+use crate::range_del::tests::steps;
+use crate::range_del::{FragmentedTombstones, RangeTombstone, TombstoneLane};
 use crate::read::{Entries, prefix_end};
 use imbrex_clockwork::Prng;
 use std::collections::BTreeMap;
@@ -76,12 +77,16 @@ impl World {
         };
         for memtable in &self.memtables {
             sources.entries.push(Box::new(memtable.iter()));
-            sources.tombstones.extend(memtable.tombstone_views());
+            let views = memtable.tombstone_views(Seq(snapshot as u64));
+            sources.tombstones.extend(views.into_iter().map(TombstoneView::Memtable));
         }
+        let mut tables = Vec::new();
         for (entries, tombstones) in &self.lists {
             sources.entries.push(Box::new(ListIter::new(entries.clone())));
-            sources.tombstones.push(Arc::new(FragmentedTombstones::new(tombstones)));
+            tables.push(Arc::new(FragmentedTombstones::new(tombstones)));
         }
+        let lanes = TombstoneLane::divide(tables);
+        sources.tombstones.extend(lanes.into_iter().map(TombstoneView::Tables));
         Iter::new(sources, Seq(snapshot as u64), bounds)
     }
 }
@@ -272,4 +277,39 @@ fn the_end_of_a_prefix_is_the_next_prefix() {
     check(b"ab", Some(b"ac"));
     check(b"a\xff\xff", Some(b"b"));
     check(b"\xff\xff", None);
+}
+
+/// A seek past 16,000 range deletes searched 125 pieces at each key: 1.1 s in all.
+#[test]
+fn a_scan_over_many_range_deletes_takes_few_steps_per_key() {
+    let key = |n: u64| format!("k{n:08}");
+    let memtable = Arc::new(Memtable::new(0));
+    let mut tombstones = Vec::new();
+    for n in 0..16_000 {
+        memtable.insert(key(2 * n).as_bytes(), Trailer::new(Seq(n + 1), Kind::Put), b"v");
+        let (start, end) = (key(2 * n), key(2 * n + 1));
+        let seq = Seq(20_000 + n);
+        memtable.insert_range_tombstone(start.as_bytes(), end.as_bytes(), seq);
+        tombstones.push(RangeTombstone::new(start.as_bytes(), end.as_bytes(), seq));
+    }
+    for edge in ["a", "z"] {
+        memtable.insert(edge.as_bytes(), Trailer::new(Seq(19_000), Kind::Put), b"edge");
+    }
+    let memory = memtable.tombstone_views(Seq::MAX);
+    let memory: Vec<_> = memory.into_iter().map(TombstoneView::Memtable).collect();
+    let parts = tombstones.chunks(100).map(|part| Arc::new(FragmentedTombstones::new(part)));
+    let lanes = TombstoneLane::divide(parts);
+    let tables: Vec<_> = lanes.into_iter().map(TombstoneView::Tables).collect();
+    for tombstones in [memory, tables] {
+        let entries: Vec<Box<dyn InternalIter>> = vec![Box::new(memtable.iter())];
+        let sources = IterSources { entries, tombstones, losses: None, pin: None };
+        let mut iter = Iter::new(sources, Seq::MAX, IterBounds::default());
+        let cost = steps(|| {
+            iter.seek("b").unwrap();
+            assert_eq!(iter.key(), b"z");
+            iter.prev().unwrap();
+            assert_eq!(iter.key(), b"a");
+        });
+        assert!(cost <= 2 * 16_000 * 40, "{cost} steps");
+    }
 }
