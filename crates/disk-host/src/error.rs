@@ -1,6 +1,6 @@
 //! Why a block device cannot be opened as a disk.
 
-use imbrex_disk::GeometryError;
+use imbrex_disk::{GeometryError, Holder};
 use std::path::PathBuf;
 
 /// Why a block device cannot be opened. Nothing was written to it.
@@ -24,9 +24,8 @@ pub enum HostDiskError {
     InUse {
         /// Which path.
         path: PathBuf,
-        /// The user of the device, in words: a process with its number, a mounted file system, or a
-        /// device that is made of this one.
-        holder: String,
+        /// The user of the device.
+        holder: Holder,
     },
     /// The user of this process may not read and write the device.
     #[error("{}: permission denied; run as root, or as a member of the group that owns it", path.display())]

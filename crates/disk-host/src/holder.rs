@@ -1,4 +1,4 @@
-//! The user of a block device that cannot be opened, in words for an error message.
+//! The user of a block device that cannot be opened, for an error message.
 //!
 //! ```text
 //!   /proc/self/mountinfo          a file system on it, or on one of its partitions
@@ -6,12 +6,11 @@
 //!   /proc/PID/fd/*                a process that has it open to write
 //! ```
 //!
-//! The descriptors of a process are shown to its owner and to root. The answer may be out of date when
-//! it is read. It is for people: no decision depends on it.
+//! The descriptors of a process are shown to its owner and to root.
 //!
-//! Not here: the holder of an image file (`backing::image::holder` in `disk-sim`).
+//! Not here: its words (`disk`), the holder of an image file (`disk-sim`).
 
-use std::borrow::Cow;
+use imbrex_disk::Holder;
 use std::fs::DirEntry;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -19,18 +18,18 @@ use std::path::{Path, PathBuf};
 /// Major and minor number of a device.
 type Number = (u32, u32);
 
-/// Names the user of the device at `path`, for a sentence that begins with "is in use by".
-pub(crate) fn holder(path: &Path) -> String {
+/// The user of the device at `path`.
+pub(crate) fn holder(path: &Path) -> Holder {
     let found = std::fs::metadata(path).ok().map(|found| found.rdev());
     let known = found.and_then(|device| {
         let numbers = numbers((rustix::fs::major(device), rustix::fs::minor(device)));
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         mount(&mounts, &numbers)
-            .map(|at| format!("the file system mounted at {at}"))
-            .or_else(|| numbers.iter().find_map(above).map(|name| format!("the device {name}")))
-            .or_else(|| processes().find(|&pid| writes(pid, device)).map(named))
+            .map(Holder::Mount)
+            .or_else(|| numbers.iter().find_map(above).map(Holder::Device))
+            .or_else(|| processes().find(|&pid| writes(pid, device)).map(process))
     });
-    known.unwrap_or_else(|| "a mounted file system, another device or another process".to_owned())
+    known.unwrap_or(Holder::Unknown("a mounted file system, another device or another process"))
 }
 
 /// The device's own number, then those of its partitions.
@@ -96,28 +95,9 @@ fn is_to_write(fdinfo: &str) -> bool {
     flags.is_some_and(|flags| flags & 3 != 0)
 }
 
-fn named(pid: u32) -> String {
-    if pid == std::process::id() {
-        return "this process".to_owned();
-    }
-    match command(pid) {
-        Some(command) => format!("process {pid} ({command})"),
-        None => format!("process {pid}"),
-    }
-}
-
-/// The program of a process and its subcommand, such as `imbrex serve`.
-fn command(pid: u32) -> Option<String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
-    let program = words.next().filter(|program| !program.is_empty())?;
-    let name = Path::new(&*program).file_name()?.to_string_lossy().escape_debug().to_string();
-    let is_word =
-        |word: &Cow<'_, str>| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
-    Some(match words.next().filter(is_word) {
-        Some(subcommand) => format!("{name} {subcommand}"),
-        None => name,
-    })
+fn process(pid: u32) -> Holder {
+    let command_line = std::fs::read(format!("/proc/{pid}/cmdline"));
+    Holder::process(pid, &command_line.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -141,10 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_named_as_such_and_others_by_number() {
-        assert_eq!(named(std::process::id()), "this process");
+    fn this_process_is_listed_and_known() {
         assert!(processes().any(|pid| pid == std::process::id()));
-        assert!(command(std::process::id()).unwrap().contains("imbrex_disk_host"));
-        assert_eq!(named(u32::MAX), format!("process {}", u32::MAX));
+        assert_eq!(process(std::process::id()), Holder::ThisProcess);
+        assert_eq!(process(u32::MAX), Holder::Process { pid: u32::MAX, command: None });
     }
 }

@@ -1,7 +1,7 @@
 //! Why a drive image cannot be created or opened: what is wrong, where, and what to do.
 
 use crate::build_error::BuildError;
-use imbrex_disk::ZoneId;
+use imbrex_disk::{Holder, ZoneId};
 use std::path::PathBuf;
 
 /// Why a drive image cannot be created or opened. Nothing was changed.
@@ -49,9 +49,8 @@ pub enum ImageError {
     InUse {
         /// Which path.
         path: PathBuf,
-        /// Which process, in words: `process 1234 (imbrex serve)`, `this process`, or `another process`
-        /// if the system does not show which.
-        holder: String,
+        /// Which process, if the system shows it.
+        holder: Holder,
     },
     /// The file is not a drive image.
     #[error(

@@ -1,4 +1,4 @@
-//! The process that holds the lock of an image, in words for an error message.
+//! The process that holds the lock of an image, for an error message.
 //!
 //! The kernel lists every lock in `/proc/locks`, with the process that took it:
 //!
@@ -12,14 +12,11 @@
 //! Some file systems (btrfs, overlayfs) report one device in `stat` and list another here. A line with
 //! the inode alone counts only if the process has this very file open, as `/proc/PID/fd` shows.
 //!
-//! The answer may be out of date when it is read. It is for people: no decision depends on it.
-//!
-//! Not here: the holder of a block device (`holder` in `disk-host`).
+//! Not here: its words (`disk`), the holder of a block device (`disk-host`).
 
-use std::borrow::Cow;
+use imbrex_disk::Holder;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// One line of `/proc/locks` that describes a lock of a whole file.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,19 +27,12 @@ struct Lock {
     inode: u64,
 }
 
-/// Names the holder of the lock on `file`: `process 1234 (imbrex serve)`, `this process`, or
-/// `another process` if the system does not show which.
-pub(super) fn holder(file: &File) -> String {
-    let unknown = || "another process".to_owned();
-    let Ok(wanted) = file.metadata() else { return unknown() };
-    match find(&wanted) {
-        None => unknown(),
-        Some(pid) if pid == std::process::id() => "this process".to_owned(),
-        Some(pid) => match command(pid) {
-            Some(command) => format!("process {pid} ({command})"),
-            None => format!("process {pid}"),
-        },
-    }
+/// The holder of the lock on `file`.
+pub(super) fn holder(file: &File) -> Holder {
+    let pid = file.metadata().ok().and_then(|wanted| find(&wanted));
+    let Some(pid) = pid else { return Holder::Unknown("another process") };
+    let command_line = std::fs::read(format!("/proc/{pid}/cmdline"));
+    Holder::process(pid, &command_line.unwrap_or_default())
 }
 
 fn find(wanted: &Metadata) -> Option<u32> {
@@ -75,20 +65,6 @@ fn has_open(pid: u32, wanted: &Metadata) -> bool {
         .any(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
 }
 
-/// The program of a process and its subcommand, such as `imbrex serve`.
-fn command(pid: u32) -> Option<String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
-    let program = words.next().filter(|program| !program.is_empty())?;
-    let name = Path::new(&*program).file_name()?.to_string_lossy().escape_debug().to_string();
-    let is_word =
-        |word: &Cow<'_, str>| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
-    Some(match words.next().filter(is_word) {
-        Some(subcommand) => format!("{name} {subcommand}"),
-        None => name,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,10 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_its_own_program_open_under_its_own_name() {
+    fn the_holder_of_a_lock_is_found() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let wanted = file.as_file().metadata().unwrap();
         assert!(has_open(std::process::id(), &wanted));
-        assert!(command(std::process::id()).unwrap().contains("imbrex_disk_sim"));
+        assert_eq!(holder(file.as_file()), Holder::Unknown("another process"));
+        let whole = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        rustix::fs::flock(file.as_file(), whole).unwrap();
+        assert_eq!(holder(file.as_file()), Holder::ThisProcess);
     }
 }
