@@ -15,7 +15,7 @@ pub enum BenchError {
     /// Loading the records of a run failed.
     #[error("loading the records first: {0}")]
     Loading(String),
-    /// The drive could not be created or opened.
+    /// The drive could not be created.
     #[error("drive {drive}: {source}")]
     Drive {
         /// The profile or the image.
@@ -23,6 +23,13 @@ pub enum BenchError {
         /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An existing drive could not be opened.
+    #[error("{source}")]
+    Open {
+        /// The front door's error.
+        #[source]
+        source: imbrex::Error,
     },
     /// The disk refused a request.
     #[error("{what}: {source}")]

@@ -3,18 +3,14 @@
 //! A process opens a drive once. All handles share it, and it is closed with the last handle or the last open
 //! file.
 
-use crate::open::{
-    Opened, Registry, Workers, check_layout, image_at, layout_named, not_mounted, open_drive,
-};
+use crate::open::{Opened, Registry, Workers, layout_named};
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{give, handle, put, structure, take, text};
-use imbrex::stack::{FoundDrive, Layout, mount};
-use imbrex_clockwork::{Prng, unix_time_s};
-use imbrex_disk::{Blocks, Disk};
-use imbrex_disk_sim::OpenOptions;
+use imbrex::stack::{self, DrivePaths, FoundDrive, Layout, require_layout};
+use imbrex_disk::Disk;
 use imbrex_files::FileLayer;
-use imbrex_filesystem::{FileSystem, FsOptions};
+use imbrex_filesystem::FileSystem;
 use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,41 +75,26 @@ fn open(
     layout: Option<&str>,
     cut: Option<PowerCut>,
 ) -> Result<Arc<Opened<Shared>>, Failure> {
-    let asked = layout_named(layout)?;
-    let image = image_at(path, "; `imbrex drive create --no-store` makes a drive")?;
-    let (shared, is_new) = OPEN.open(image, || open_image(path, cut))?;
+    let layout = layout_named(layout)?;
+    let power_cut = cut.map(|cut| stack::PowerCut {
+        after_event_count: cut.after_event_count,
+        seed: cut.seed,
+        cache_bytes: cut.cache_bytes,
+    });
+    let paths = DrivePaths { layout, power_cut, ..DrivePaths::of(path) };
+    let image = FoundDrive::canonical_path(path)?;
+    let (shared, is_new) = OPEN.open(image, || open_image(&paths))?;
     if cut.is_some() && !is_new {
         let message = format!("drive {} is open already, without this power cut", path.display());
         return Err(Failure::new(Status::Busy, message));
     }
-    check_layout(path, shared.layout, asked)?;
+    require_layout(path, shared.layout, layout)?;
     Ok(shared)
 }
 
-fn open_image(path: &Path, cut: Option<PowerCut>) -> Result<Shared, Failure> {
-    let what = format!("cannot open drive {}: ", path.display());
-    let options = match cut {
-        None => OpenOptions::default(),
-        Some(cut) => OpenOptions::default().write_cache(Blocks::holding(cut.cache_bytes)),
-    };
-    let drive = open_drive(path, options, &what)?;
-    match (&drive, cut) {
-        (FoundDrive::Image(disk), Some(cut)) => {
-            disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
-        }
-        (FoundDrive::Device(_), Some(_)) => {
-            let message =
-                format!("{what}it is a real drive; only the power of an emulated drive can be cut");
-            return Err(Failure::new(Status::Unsupported, message));
-        }
-        (_, None) => {}
-    }
+fn open_image(paths: &DrivePaths) -> Result<Shared, Failure> {
     let (workers, runtime) = Workers::start(WORKER_COUNT);
-    let mounted = mount(drive.disk(), &runtime)
-        .map_err(|error| not_mounted(&*drive.disk(), &what, &error))?;
-    let files = Arc::new(mounted.files.clone());
-    let fs = FileSystem::open(files, FsOptions { unix_time_s })
-        .map_err(|error| Failure::of_opening(Status::of(&error), &what, &error))?;
+    let (mounted, fs) = paths.find()?.open_file_system(&runtime)?;
     runtime.scheduler.spawn(mounted.files.clean_job());
     let (layout, disk, layer) = (mounted.layout, mounted.disk, mounted.files);
     Ok(Shared { fs, layout, disk, layer, fuse: Fuse::default(), workers })

@@ -15,13 +15,9 @@
 //!       wait for ever for a thread that it does not have.
 
 use crate::process::{self, Held};
-use crate::status::{Failure, Status};
-use imbrex::stack::{Content, FoundDrive, Layout, LayoutError};
+use crate::status::Failure;
+use imbrex::Layout;
 use imbrex_clockwork::{Runtime, ThreadScheduler, WallClock};
-use imbrex_disk::Disk;
-use imbrex_disk_sim::OpenOptions;
-use imbrex_files::FilesError;
-use imbrex_translate::BlockDriver;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -67,7 +63,7 @@ impl<T> Registry<T> {
         Registry { open: Mutex::new(known), changed: Condvar::new() }
     }
 
-    /// The image at `path`, a result of [`image_at`]: the registered one, or the result of `open`. Also
+    /// The image at `path`, which is canonical: the registered one, or the result of `open`. Also
     /// returns whether it was opened now.
     pub(crate) fn open(
         &'static self,
@@ -181,65 +177,15 @@ impl Drop for Workers {
     }
 }
 
-/// The canonical path of the image at `path`; `hint` is advice for a missing one.
-pub(crate) fn image_at(path: &Path, hint: &str) -> Result<PathBuf, Failure> {
-    path.canonicalize().map_err(|error| {
-        let (status, hint) = match error.kind() {
-            std::io::ErrorKind::NotFound => (Status::NotFound, hint),
-            _ => (Status::Io, ""),
-        };
-        Failure::new(status, format!("cannot open drive {}: {error}{hint}", path.display()))
-    })
-}
-
-/// Opens the drive at `path`; `what` begins the error message.
-pub(crate) fn open_drive(
-    path: &Path,
-    options: OpenOptions,
-    what: &str,
-) -> Result<FoundDrive, Failure> {
-    FoundDrive::open(path, options)
-        .map_err(|error| Failure::of_opening(Status::Unsupported, what, &error))
-}
-
-/// Why the files on `disk` do not mount. The file layer takes a block device for a damaged or a foreign
-/// catalog, so that case is checked here.
-pub(crate) fn not_mounted(disk: &dyn Disk, what: &str, error: &LayoutError) -> Failure {
-    let may_be_device = matches!(error, LayoutError::Files { source, .. }
-        if matches!(source, FilesError::NotFormatted { .. }) || source.is_damage());
-    if may_be_device && BlockDriver::is_on(disk) {
-        let content = Content::BlockDevice.describe();
-        return Failure::new(Status::Unsupported, format!("{what}it holds {content}"));
-    }
-    Failure::of_opening(Status::Unsupported, what, error)
-}
-
 /// The layout called `name`; `None` without a name.
 pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, Failure> {
-    let asked = name.map(Layout::by_name).transpose();
-    asked.map_err(|error| Failure::of(Status::Invalid, "", &error))
-}
-
-/// Refuses a drive with layout `held` if `asked` is another one.
-pub(crate) fn check_layout(
-    path: &Path,
-    held: Layout,
-    asked: Option<Layout>,
-) -> Result<(), Failure> {
-    match asked {
-        Some(asked) if asked != held => {
-            let recorded = held.name().to_owned();
-            let error = LayoutError::Other { recorded, asked: asked.name() };
-            let what = format!("cannot open drive {}: ", path.display());
-            Err(Failure::of(Status::Unsupported, &what, &error))
-        }
-        _ => Ok(()),
-    }
+    Ok(name.map(Layout::by_name).transpose().map_err(imbrex::Error::from)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Status;
     use std::sync::mpsc;
 
     /// A slow opening does not block the opening of another image. A second caller of the same image waits and

@@ -1,12 +1,10 @@
 //! Status codes, the last error of a thread, and the guard around every call (A1).
 
 use crate::open::Workers;
-use imbrex_disk::DiskError;
-use imbrex_disk_host::HostDiskError;
-use imbrex_disk_sim::ImageError;
-use imbrex_files::FilesError;
+use imbrex::ErrorKind;
+use imbrex::stack::error_text;
+use imbrex_engine::EngineError;
 use imbrex_filesystem::FsError;
-use imbrex_translate::BandsError;
 use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
@@ -64,102 +62,57 @@ impl Failure {
     }
 
     /// A failure of a layer below, with all its causes.
-    pub(crate) fn of(status: Status, what: &str, error: &dyn Error) -> Failure {
-        let mut message = format!("{what}{error}");
-        let mut next = error.source();
-        while let Some(cause) = next {
-            let cause_text = cause.to_string();
-            if !message.ends_with(&cause_text) {
-                message.push_str(": ");
-                message.push_str(&cause_text);
-            }
-            next = cause.source();
-        }
-        Failure { status, message }
-    }
-
-    /// A failed opening. The first cause that implies a status decides; without one it is `otherwise`.
-    pub(crate) fn of_opening(
-        otherwise: Status,
-        what: &str,
-        error: &(dyn Error + 'static),
-    ) -> Failure {
-        let mut causes = std::iter::successors(Some(error), |&error| error.source());
-        let status = causes.find_map(told_by).unwrap_or(otherwise);
-        Failure::of(status, what, error)
+    pub(crate) fn of(error: &(dyn Error + 'static)) -> Failure {
+        Failure::new(Status::of(error), error_text(error))
     }
 }
 
-/// The status that this cause itself implies, regardless of the causes below it.
-fn told_by(cause: &(dyn Error + 'static)) -> Option<Status> {
-    let files = cause.downcast_ref::<FilesError>();
-    // The error of a flash drive is boxed inside the pair's error, and downcasts as a box.
-    let files = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|boxed| &**boxed));
-    match files {
-        Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. }) => {
-            return Some(Status::Corrupt);
-        }
-        Some(FilesError::NoSpace { .. }) => return Some(Status::NoSpace),
-        Some(FilesError::Poisoned { .. }) => return Some(Status::Poisoned),
-        _ => {}
-    }
-    if cause.downcast_ref().is_some_and(BandsError::is_damage) {
-        return Some(Status::Corrupt);
-    }
-    if let Some(error) = cause.downcast_ref::<DiskError>() {
-        let is_damage = matches!(error, DiskError::Medium { .. } | DiskError::Destroyed { .. });
-        return Some(if is_damage { Status::Corrupt } else { Status::Io });
-    }
-    if let Some(error) = cause.downcast_ref::<HostDiskError>() {
-        return match error {
-            HostDiskError::InUse { .. } => Some(Status::Busy),
-            HostDiskError::NotFound { .. } => Some(Status::NotFound),
-            HostDiskError::Unsupported { .. } | HostDiskError::Geometry { .. } => {
-                Some(Status::Unsupported)
-            }
-            _ => Some(Status::Io),
-        };
-    }
-    match cause.downcast_ref::<ImageError>()? {
-        ImageError::InUse { .. } => Some(Status::Busy),
-        ImageError::NotFound { .. } => Some(Status::NotFound),
-        error if error.is_damage() => Some(Status::Corrupt),
-        ImageError::ReadOnly { .. }
-        | ImageError::NotPermitted { .. }
-        | ImageError::NoSpace { .. }
-        | ImageError::Host { .. } => Some(Status::Io),
-        _ => None,
+impl From<imbrex::Error> for Failure {
+    fn from(error: imbrex::Error) -> Failure {
+        Failure::of(&error)
     }
 }
 
 impl From<FsError> for Failure {
     fn from(error: FsError) -> Failure {
-        Failure::of(Status::of(&error), "", &error)
+        Failure::of(&error)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure::of(&error)
     }
 }
 
 impl Status {
-    /// The status of a call that failed with `error` in the file system.
-    pub(crate) fn of(error: &FsError) -> Status {
-        match error {
-            FsError::NotFound { .. } => Status::NotFound,
-            FsError::Exists { .. } => Status::Exists,
-            FsError::NotADirectory { .. } => Status::NotADirectory,
-            FsError::IsADirectory { .. } => Status::IsADirectory,
-            FsError::NotEmpty { .. } => Status::NotEmpty,
-            FsError::BadPath { .. }
-            | FsError::TooLong { .. }
-            | FsError::TooManyPieces { .. }
-            | FsError::TooFar { .. }
-            | FsError::WrittenTwice { .. } => Status::Invalid,
-            FsError::Locked { .. } => Status::Locked,
-            FsError::Damaged { .. }
-            | FsError::Corrupt { .. }
-            | FsError::Files { source: FilesError::Corrupt { .. }, .. } => Status::Corrupt,
-            FsError::Foreign { .. } | FsError::Version { .. } => Status::Unsupported,
-            FsError::Poisoned { .. }
-            | FsError::Files { source: FilesError::Poisoned { .. }, .. } => Status::Poisoned,
-            _ if error.is_no_space() => Status::NoSpace,
+    /// The status of a call that failed with `error`. Four refusals of the file system have statuses of their own; all
+    /// other errors have the status of their kind.
+    fn of(error: &(dyn Error + 'static)) -> Status {
+        match error.downcast_ref() {
+            Some(FsError::NotADirectory { .. }) => Status::NotADirectory,
+            Some(FsError::IsADirectory { .. }) => Status::IsADirectory,
+            Some(FsError::NotEmpty { .. }) => Status::NotEmpty,
+            Some(FsError::Locked { .. }) => Status::Locked,
+            _ => Status::of_kind(ErrorKind::of(error)),
+        }
+    }
+
+    /// The status for a kind of failure. [`ErrorKind::of`] decides the kind.
+    fn of_kind(kind: ErrorKind) -> Status {
+        match kind {
+            ErrorKind::NotFound => Status::NotFound,
+            ErrorKind::AlreadyExists => Status::Exists,
+            ErrorKind::InUse => Status::Busy,
+            ErrorKind::InvalidArgument | ErrorKind::InvalidEntry => Status::Invalid,
+            ErrorKind::NoSpace => Status::NoSpace,
+            ErrorKind::Damaged => Status::Corrupt,
+            ErrorKind::NotAStore
+            | ErrorKind::WrongLayout
+            | ErrorKind::NewerVersion
+            | ErrorKind::Unsupported
+            | ErrorKind::ReadOnly => Status::Unsupported,
+            ErrorKind::Closed | ErrorKind::Poisoned => Status::Poisoned,
             _ => Status::Io,
         }
     }

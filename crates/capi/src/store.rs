@@ -3,17 +3,12 @@
 //! A process opens a store once. All handles share it, and it is closed with the last handle, keyspace, batch
 //! or cursor.
 
-use crate::open::{
-    Opened, Registry, Workers, check_layout, image_at, layout_named, not_mounted, open_drive,
-};
+use crate::open::{Opened, Registry, Workers, layout_named};
 use crate::process::Held;
 use crate::status::{Failure, Fuse, Status, guard};
 use crate::strings::{copy_out, give, handle, need_out, take, text};
-use imbrex::stack::{Content, Drives, LayoutError, Stack, mount};
-use imbrex_disk_sim::OpenOptions;
+use imbrex::stack::{DrivePaths, FlashPath, FoundDrive, Stack, require_layout};
 use imbrex_engine::{Db, EngineError};
-use imbrex_files::FilesError;
-use imbrex_filesystem::holds_file_system;
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,59 +79,10 @@ impl Drop for Shared {
     }
 }
 
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Failure {
-        Failure::of(Status::of_engine(&error), "", &error)
-    }
-}
-
-impl Status {
-    /// The status of a call that failed with `error` in the store.
-    fn of_engine(error: &EngineError) -> Status {
-        match error {
-            _ if error.is_no_space() => Status::NoSpace,
-            EngineError::KeyLen { .. }
-            | EngineError::ValueLen { .. }
-            | EngineError::BatchLen { .. }
-            | EngineError::BadName { .. } => Status::Invalid,
-            EngineError::NoKeyspace { .. } => Status::NotFound,
-            EngineError::KeyspaceExists { .. } => Status::Exists,
-            EngineError::Corrupt { .. }
-            | EngineError::SetAside { .. }
-            | EngineError::Files { source: FilesError::Corrupt { .. }, .. } => Status::Corrupt,
-            EngineError::Poisoned { .. }
-            | EngineError::Closed
-            | EngineError::Files { source: FilesError::Poisoned { .. }, .. } => Status::Poisoned,
-            EngineError::NoStore | EngineError::Version { .. } | EngineError::ReadOnly => {
-                Status::Unsupported
-            }
-            _ => Status::Io,
-        }
-    }
-}
-
-fn open_images(path: &Path, flash: Option<PathBuf>) -> Result<Shared, Failure> {
-    let what = format!("cannot open drive {}: ", path.display());
+fn open_images(paths: &DrivePaths, flash: Option<PathBuf>) -> Result<Shared, Failure> {
     let (workers, runtime) = Workers::start(WORKER_COUNT);
-    let options = || OpenOptions::default().clock(Arc::clone(&runtime.clock));
-    let disk = open_drive(path, options(), &what)?.disk();
-    let mut drives = Drives::from(Arc::clone(&disk));
-    if let Some(flash) = &flash {
-        let what = format!("cannot open flash drive {}: ", flash.display());
-        drives = drives.with_flash(open_drive(flash, options(), &what)?.disk());
-    }
-    let mounted = mount(drives, &runtime).map_err(|error| not_mounted(&*disk, &what, &error))?;
-    if holds_file_system(&mounted.files) {
-        let content = Content::FileSystem.describe();
-        let message = format!("{what}it holds {content}, imbrex_drive_open() opens it");
-        return Err(Failure::new(Status::Unsupported, message));
-    }
-    let stack = mounted.open(&runtime).map_err(|error| match error {
-        LayoutError::Engine { source, .. } => {
-            Failure::of_opening(Status::of_engine(&source), &what, &source)
-        }
-        error => Failure::of_opening(Status::Unsupported, &what, &error),
-    })?;
+    let paths = DrivePaths { clock: Arc::clone(&runtime.clock), ..paths.clone() };
+    let stack = paths.find()?.open(&runtime, |_| ())?;
     Ok(Shared { stack, flash, fuse: Fuse::default(), workers })
 }
 
@@ -170,11 +116,12 @@ pub unsafe extern "C" fn imbrex_store_open(
             };
             (Path::new(text(image_path, "the image's path")?), flash, layout)
         };
-        let asked = layout_named(layout)?;
-        let image = image_at(path, "; `imbrex drive create` makes a drive")?;
-        let hint = "; `imbrex drive create --flash` makes both";
-        let flash = flash.map(|flash| image_at(flash, hint)).transpose()?;
-        let (shared, _) = OPEN.open(image, || open_images(path, flash.clone()))?;
+        let layout = layout_named(layout)?;
+        let flash_path = flash.map_or(FlashPath::NotNamed, |flash| FlashPath::At(flash.into()));
+        let paths = DrivePaths { flash: flash_path, layout, ..DrivePaths::of(path) };
+        let image = FoundDrive::canonical_path(path)?;
+        let flash = flash.map(FoundDrive::canonical_path).transpose()?;
+        let (shared, _) = OPEN.open(image, || open_images(&paths, flash.clone()))?;
         if shared.flash != flash {
             let beside = match &shared.flash {
                 Some(flash) => format!("with flash drive {}", flash.display()),
@@ -183,7 +130,7 @@ pub unsafe extern "C" fn imbrex_store_open(
             let message = format!("drive {} is open already, {beside}", path.display());
             return Err(Failure::new(Status::Busy, message));
         }
-        check_layout(path, shared.stack.layout, asked)?;
+        require_layout(path, shared.stack.layout, layout)?;
         // SAFETY: an out parameter, as the header's conventions say.
         unsafe { give(out, Store { shared }) }
     })

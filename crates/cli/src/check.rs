@@ -12,7 +12,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
-use crate::store::{DriveArgs, holds_block_device};
+use crate::store::DriveArgs;
 use imbrex_clockwork::{Runtime, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_filesystem::{FileSystem, FsOptions, holds_file_system};
@@ -99,13 +99,12 @@ impl CheckArgs {
 
     /// Checks a drive that holds a block device or the files of another database; `None` if it holds a store.
     fn check_other(&self, session: &mut Session) -> Result<Option<()>, CliError> {
-        let (drive, mounted) = self.store.mount(&Runtime::threads(1))?;
-        let disk = drive.disk();
+        let (found, mounted) = self.store.mount(&Runtime::threads(1))?;
         let mounted = match mounted {
-            Err(error) if holds_block_device(&*disk, &error) => {
-                return self.check_device(session, disk).map(Some);
+            Err(unmounted) if unmounted.is_block_device() => {
+                return self.check_device(session, found.main().disk()).map(Some);
             }
-            mounted => mounted.map_err(|error| self.store.cannot_open(&*disk, &error))?,
+            mounted => mounted.map_err(|unmounted| self.store.cannot_open(unmounted))?,
         };
         if !holds_file_system(&mounted.files) {
             return Ok(None);

@@ -3,23 +3,25 @@
 mod content;
 mod formatting;
 
-use self::content::Content;
+use self::content::NewContent;
 use crate::byte_size::{ByteSize, grouped};
 use crate::device;
-use crate::error::{CliError, Context, Exit};
+use crate::error::{CliError, Context};
 use crate::output::{Report, Table, note};
 use crate::session::Session;
-use crate::store::{DriveArgs, holds_block_device, other_content};
+use crate::store::DriveArgs;
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex::stack::{Drives, FoundDrive, Layout, LayoutError, Mounted};
+use imbrex::stack::{
+    Content, Formatting, FoundDrive, LayoutError, Mounted, NewImage, Unmounted, create_images,
+};
 use imbrex_bench::profile_choice::{DriveShape, flash_profile, read_profile};
 use imbrex_bench::{BenchError, ByteCount};
-use imbrex_clockwork::{Runtime, entropy_u64};
+use imbrex_clockwork::{Clock, Runtime, StillClock, entropy_u64};
 use imbrex_disk::{Disk, Geometry, Rule};
 use imbrex_disk_host::is_block_device;
-use imbrex_disk_sim::{Profile, SimDisk, measure};
+use imbrex_disk_sim::{Profile, measure};
 use imbrex_files::tiers::TierStats;
 use imbrex_files::{FileLayer, FilesError, SpaceUse};
 use serde_json::json;
@@ -67,7 +69,7 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     shape: DriveShape,
     #[command(flatten)]
-    content: Content,
+    content: NewContent,
     /// Do not model the time that the drive takes
     #[arg(long)]
     no_timing: bool,
@@ -90,41 +92,27 @@ impl CreateArgs {
         let asked = self.content.asked()?;
         let profile = self.shape.profile(self.profile.as_deref(), asked).map_err(wrong)?;
         let geometry = profile.geometry();
-        let layout = self.content.layout(&geometry, WHAT)?;
+        let seed = self.seed.unwrap_or_else(entropy_u64);
+        let formatting = self.content.formatting(&self.path, &geometry, seed)?;
         let shown = self.path.display().to_string();
         if is_block_device(&self.path).unwrap_or(false) {
             return Err(CliError::usage(format!(
-                "cannot create drive: {shown} is a block device; `imbrex drive format {shown}` makes a store on it"
+                "cannot create {shown}: it is a block device; `imbrex drive format {shown}` makes a store on it"
             )));
         }
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
-            let parent = parent.display();
-            let message = format!(
-                "cannot create drive: {shown}: {parent} is not a directory; create it first"
-            );
-            return Err(CliError::new(Exit::Store, message));
-        }
-        let flash_profile = self.flash_profile(layout, &geometry)?;
+        let flash_profile = self.flash_profile(formatting.as_ref(), &geometry)?;
         let title = profile.title().to_owned();
-        let seed = self.seed.unwrap_or_else(entropy_u64);
-        let mut drives = Drives::from(self.make(&self.path, profile, seed)?);
-        let mut made = vec![&self.path];
-        let mut formatted = Ok(());
-        if let (Some(path), Some(profile)) = (&self.flash, flash_profile) {
-            // The flash drive's id must differ from the drive's.
-            match self.make(path, profile, !seed) {
-                Ok(flash) => drives = drives.with_flash(flash),
-                Err(error) => formatted = Err(error),
-            }
-            made.extend(formatted.is_ok().then_some(path));
-        }
-        let formatted = formatted.and_then(|()| self.content.make(drives, layout, seed, &shown));
-        if let Err(error) = formatted {
-            // This command created the files, and they hold nothing yet.
-            made.into_iter().for_each(|path| _ = std::fs::remove_file(path));
-            return Err(error);
-        }
+        let is_timed = !self.no_timing;
+        let main = NewImage { path: &self.path, profile, is_timed, seed };
+        let flash = self.flash.as_deref().zip(flash_profile);
+        // The flash drive's id must differ from the drive's.
+        let flash = flash.map(|(path, profile)| NewImage { path, profile, is_timed, seed: !seed });
+        let runtime = Runtime::threads(1);
+        let clock: Arc<dyn Clock> = Arc::new(StillClock);
+        create_images(&main, flash.as_ref(), &clock, |drives| {
+            self.content.make(formatting.as_ref(), drives, &runtime)
+        })?;
+        let layout = formatting.map(|formatting| formatting.layout);
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
         describe(&mut report, &title, &geometry);
@@ -132,26 +120,18 @@ impl CreateArgs {
         session.out.report(&report)
     }
 
-    fn make(&self, path: &Path, profile: Profile, seed: u64) -> Result<Arc<SimDisk>, CliError> {
-        let mut builder = SimDisk::builder(profile.geometry());
-        if !self.no_timing {
-            builder = builder.profile(profile);
-        }
-        let disk = builder.create_image(path, "", seed).context(|| WHAT)?;
-        Ok(Arc::new(disk))
-    }
-
     /// The profile of the flash drive, if the layout has one.
     fn flash_profile(
         &self,
-        layout: Option<Layout>,
+        formatting: Option<&Formatting>,
         geometry: &Geometry,
     ) -> Result<Option<Profile>, CliError> {
         let flash = self.flash.as_deref();
-        self.content.check_flash(layout, flash, WHAT, "--flash FILE names the image to create")?;
-        match (layout, flash) {
-            (Some(layout), Some(_)) => {
-                flash_profile(layout, geometry, self.flash_size).map_err(wrong)
+        let how = "--flash FILE names the image to create";
+        self.content.check_flash(formatting, flash, &self.path, how)?;
+        match (formatting, flash) {
+            (Some(formatting), Some(_)) => {
+                flash_profile(formatting.layout, geometry, self.flash_size).map_err(wrong)
             }
             _ => Ok(None),
         }
@@ -229,12 +209,12 @@ impl InfoArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
         let shown = self.drive.shown();
-        let (drive, mounted) = self.drive.mount(&Runtime::threads(1))?;
-        let disk = drive.disk();
+        let (found, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let drive = found.main();
         let mut report = Report::default();
         report.row("drive", shown.as_str(), shown.as_str());
-        describe(&mut report, &formatting::title(&drive), disk.geometry());
-        if let FoundDrive::Image(image) = &drive {
+        describe(&mut report, &formatting::title(drive), drive.disk().geometry());
+        if let FoundDrive::Image(image) = drive {
             if let Some(image) = image.image() {
                 let id = format!("{:016x}", image.image_id);
                 report.row("image id", id.as_str(), id.as_str());
@@ -254,12 +234,12 @@ impl InfoArgs {
                 }
                 session.out.report(&report)
             }
-            Err(error) => {
+            Err(unmounted) => {
                 // The drive could be described although its files could not.
-                let content = other_content(&*disk, &error);
+                let content = unmounted.content.map(Content::describe);
                 content.iter().for_each(|what| report.row("holds", *what, *what));
                 let told = session.out.report(&report);
-                if content.is_some() { told } else { Err(self.drive.cannot_open(&*disk, &error)) }
+                if content.is_some() { told } else { Err(self.drive.cannot_open(unmounted)) }
             }
         }
     }
@@ -361,12 +341,12 @@ impl ZonesArgs {
         let is_json = session.out.is_json()?;
         let svg = self.svg.as_deref().map(|path| Target::new(path, &self.drive.images()));
         let svg = svg.transpose()?;
-        let (drive, mounted) = self.drive.mount(&Runtime::threads(1))?;
-        let disk = drive.disk();
+        let (found, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let disk = found.main().disk();
         let mut device = None;
         let mounted = match mounted {
             Ok(mounted) => Some(mounted),
-            Err(error) if holds_block_device(&*disk, &error) => {
+            Err(unmounted) if unmounted.is_block_device() => {
                 match device::open(Arc::clone(&disk), &self.drive.shown()) {
                     Ok(driver) => device = Some(driver.zones()),
                     Err(error) => {
@@ -378,11 +358,10 @@ impl ZonesArgs {
                 None
             }
             // The drive's own report can still be drawn.
-            Err(LayoutError::Files {
-                source: FilesError::NotFormatted { .. } | FilesError::Geometry { .. },
-                ..
-            }) => None,
-            Err(error) => return Err(self.drive.cannot_open(&*disk, &error)),
+            Err(unmounted) if unmounted.is_unformatted() || is_of_other_geometry(&unmounted) => {
+                None
+            }
+            Err(unmounted) => return Err(self.drive.cannot_open(unmounted)),
         };
         let map = |cell_count_max| match &mounted {
             Some(mounted) => {
@@ -400,7 +379,7 @@ impl ZonesArgs {
             },
         };
         if let (Some(target), Some(path)) = (svg, &self.svg) {
-            write_svg(&target, &self.drive.drive, &drive, &map(svg::CELL_COUNT_MAX))?;
+            write_svg(&target, &self.drive.drive, found.main(), &map(svg::CELL_COUNT_MAX))?;
             let shown = path.display().to_string();
             return if is_json {
                 session.out.json(&json!({ "svg": shown }))
@@ -421,6 +400,11 @@ impl ZonesArgs {
         session.out.line("\nflash")?;
         session.out.bytes(text::draw(&flash).as_bytes())
     }
+}
+
+fn is_of_other_geometry(unmounted: &Unmounted) -> bool {
+    let LayoutError::Files { source, .. } = &*unmounted.source else { return false };
+    matches!(source, FilesError::Geometry { .. })
 }
 
 /// The zone map of an open drive.

@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{Output, Table};
 use crate::session::Session;
 use crate::store::DriveArgs;
-use imbrex::stack::FoundDrive;
+use imbrex::stack::{FoundDrive, Mounted, Unmounted};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
 use imbrex_engine::EngineError;
@@ -29,14 +29,13 @@ impl DumpArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
         let shown = self.drive.shown();
-        let (drive, mounted) = self.drive.mount(&Runtime::threads(1))?;
-        let disk = drive.disk();
-        let open = || mounted.as_ref().map_err(|error| self.drive.cannot_open(&*disk, error));
+        let (found, mounted) = self.drive.mount(&Runtime::threads(1))?;
+        let disk = found.main().disk();
         let interrupt = session.interrupt.clone();
         let mut lines = Lines { out: &mut session.out, is_json, interrupt: &interrupt };
         match self.what.as_deref() {
             Some("image") => {
-                let info = match &drive {
+                let info = match found.main() {
                     FoundDrive::Image(image) => image.image().map(|image| format!("{image:#?}")),
                     FoundDrive::Device(device) => Some(format!("{:#?}", device.geometry())),
                 };
@@ -50,17 +49,17 @@ impl DumpArgs {
             }
             Some("catalog") => {
                 // This works for files that do not open too: the dump may show what is wrong with them.
-                let below = mounted.as_ref().map_or(disk, |m| Arc::clone(&m.disk));
+                let below = mounted.map_or(disk, |mounted| mounted.disk);
                 let words = describe_catalog(&*below)
                     .context(|| format!("cannot read the catalog of {shown}"))?;
                 lines.all(words)
             }
             Some("versions") => {
-                let files = open()?.all_files();
+                let files = self.files(mounted)?;
                 lines.engine(&shown, |sink| dump_records(&files.app_records(), sink))
             }
             Some(name) => {
-                let files = open()?.all_files();
+                let files = self.files(mounted)?;
                 let file = files.list(name).into_iter().find(|file| file.name == name);
                 let file = file.ok_or_else(|| {
                     let message = format!(
@@ -71,10 +70,15 @@ impl DumpArgs {
                 dump_file(&*files, &file, &mut lines)
             }
             None => {
-                let files = open()?.all_files();
+                let files = self.files(mounted)?;
                 list(&files.list(""), session)
             }
         }
+    }
+
+    fn files(&self, mounted: Result<Mounted, Unmounted>) -> Result<Arc<dyn Files>, CliError> {
+        let mounted = mounted.map_err(|unmounted| self.drive.cannot_open(unmounted))?;
+        Ok(mounted.all_files())
     }
 }
 

@@ -1,12 +1,7 @@
 //! The failure of a command: one line on standard error, and an exit code.
 
-use imbrex::stack::LayoutError;
-use imbrex_disk::DiskError;
-use imbrex_disk_sim::{ImageError, ProfileError};
-use imbrex_engine::EngineError;
-use imbrex_files::FilesError;
-use imbrex_filesystem::FsError;
-use imbrex_translate::{BandsError, DriverError};
+use imbrex::ErrorKind;
+use imbrex::stack::error_text;
 use std::error::Error;
 use std::fmt;
 
@@ -28,6 +23,19 @@ pub(crate) enum Exit {
     Corrupt = 5,
     /// Stopped by Ctrl-C or a termination signal; the store was closed cleanly.
     Interrupted = 130,
+}
+
+impl Exit {
+    /// The exit code for a kind of failure. [`ErrorKind::of`] decides the kind.
+    fn of(kind: ErrorKind) -> Exit {
+        match kind {
+            ErrorKind::InvalidArgument => Exit::Usage,
+            ErrorKind::InvalidEntry => Exit::BadData,
+            ErrorKind::Damaged => Exit::Corrupt,
+            ErrorKind::Stopped => Exit::Interrupted,
+            _ => Exit::Store,
+        }
+    }
 }
 
 /// The text for `--help`.
@@ -73,9 +81,9 @@ impl CliError {
 
     /// A failure of a layer below, with all its causes; the exit code follows from its kind.
     pub(crate) fn of(what: impl fmt::Display, error: &(dyn Error + 'static)) -> CliError {
-        match exit_of(error) {
+        match Exit::of(ErrorKind::of(error)) {
             Exit::Interrupted => CliError::interrupted(),
-            exit => CliError::new(exit, format!("{what}: {}", chain(error))),
+            exit => CliError::new(exit, format!("{what}: {}", error_text(error))),
         }
     }
 
@@ -110,6 +118,15 @@ impl fmt::Display for CliError {
     }
 }
 
+impl From<imbrex::Error> for CliError {
+    fn from(error: imbrex::Error) -> CliError {
+        match Exit::of(error.kind()) {
+            Exit::Interrupted => CliError::interrupted(),
+            exit => CliError::new(exit, error.to_string()),
+        }
+    }
+}
+
 /// Adds to an error what the command was doing.
 pub(crate) trait Context<T> {
     /// Wraps an error as `what: error: its cause: ...`.
@@ -122,125 +139,37 @@ impl<T, E: Error + 'static> Context<T> for Result<T, E> {
     }
 }
 
-/// The error, its cause, the cause of that, and so on.
-pub(crate) fn causes<'a>(
-    error: &'a (dyn Error + 'static),
-) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
-}
-
-/// The error and its causes, joined by colons; a cause that its parent quotes is not repeated.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    for cause in causes(error).skip(1).map(ToString::to_string) {
-        if !text.ends_with(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
-}
-
-fn exit_of(error: &(dyn Error + 'static)) -> Exit {
-    for cause in causes(error) {
-        if is_damage(cause) {
-            return Exit::Corrupt;
-        }
-        if let Some(LayoutError::Unknown { .. } | LayoutError::Unsuitable { .. }) =
-            cause.downcast_ref::<LayoutError>()
-        {
-            return Exit::Usage;
-        }
-        if let Some(ProfileError::Unknown { .. }) = cause.downcast_ref::<ProfileError>() {
-            return Exit::Usage;
-        }
-        match cause.downcast_ref::<EngineError>() {
-            Some(EngineError::KeyLen { .. } | EngineError::ValueLen { .. }) => {
-                return Exit::BadData;
-            }
-            Some(EngineError::RangeOrder { .. } | EngineError::BadOption { .. }) => {
-                return Exit::Usage;
-            }
-            Some(EngineError::Stopped { .. }) => return Exit::Interrupted,
-            _ => {}
-        }
-    }
-    Exit::Store
-}
-
-/// Whether this cause itself, not one below it, reports damage on a drive.
-fn is_damage(cause: &(dyn Error + 'static)) -> bool {
-    let files = cause.downcast_ref::<FilesError>();
-    // The error of a flash drive is boxed inside the pair's error, and downcasts as a box.
-    let files = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|boxed| &**boxed));
-    matches!(files, Some(FilesError::Corrupt { .. } | FilesError::PastEnd { .. }))
-        || cause.downcast_ref().is_some_and(DiskError::is_damage)
-        || matches!(cause.downcast_ref::<EngineError>(), Some(EngineError::Corrupt { .. }))
-        || matches!(
-            cause.downcast_ref::<FsError>(),
-            Some(FsError::Corrupt { .. } | FsError::Damaged { .. })
-        )
-        || cause.downcast_ref().is_some_and(BandsError::is_damage)
-        || cause.downcast_ref().is_some_and(DriverError::is_damage)
-        || cause.downcast_ref().is_some_and(ImageError::is_damage)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use imbrex_files::tiers::FlashError;
-    use imbrex_translate::FormatFault;
+    use imbrex_disk::{DiskError, Lba};
+    use imbrex_engine::EngineError;
+    use imbrex_files::FilesError;
 
-    #[derive(Debug)]
-    struct Layer(&'static str, Option<Box<Layer>>);
-    impl fmt::Display for Layer {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(self.0)
-        }
-    }
-    impl Error for Layer {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            self.1.as_ref().map(|layer| layer.as_ref() as _)
+    #[test]
+    fn the_exit_code_follows_from_the_kind_of_the_first_cause_that_has_one() {
+        let medium = DiskError::Medium { at: Lba::new(7) };
+        let reading = FilesError::Disk { what: "reading a".to_owned(), source: medium };
+        let key = EngineError::KeyLen { got_bytes: 0, max_bytes: 1 };
+        let option = EngineError::BadOption { option: "x", rule: "y" };
+        let stopped = EngineError::Stopped { what: "check" };
+        let missing = FilesError::NotFound { name: "a".to_owned() };
+        let errors: [(&(dyn Error + 'static), Exit); 5] = [
+            (&reading, Exit::Corrupt),
+            (&key, Exit::BadData),
+            (&option, Exit::Usage),
+            (&stopped, Exit::Interrupted),
+            (&missing, Exit::Store),
+        ];
+        for (error, exit) in errors {
+            assert_eq!(CliError::of("get", error).exit(), exit, "{error}");
         }
     }
 
     #[test]
-    fn causes_are_joined_once_each_and_stay_on_one_line() {
-        let cause = Layer("no\nluck", None);
-        let error =
-            Layer("cannot read", Some(Box::new(Layer("disk: no\nluck", Some(Box::new(cause))))));
-        let shown = CliError::of("opening x", &error).to_string();
-        assert_eq!(shown, "opening x: cannot read: disk: no luck");
-    }
-
-    #[test]
-    fn damage_below_decides_the_exit_code() {
-        let at = imbrex_disk::Lba::new(7);
-        let source = DiskError::Medium { at };
-        let error = FilesError::Disk { what: "reading a".to_owned(), source };
-        assert_eq!(CliError::of("get", &error).exit(), Exit::Corrupt);
-        let source = DiskError::Offline { zone: imbrex_disk::ZoneId(3) };
-        let error = FilesError::Disk { what: "reading a".to_owned(), source };
-        assert_eq!(CliError::of("get", &error).exit(), Exit::Corrupt);
+    fn a_message_stays_on_one_line() {
         let error = FilesError::NotFound { name: "a".to_owned() };
-        assert_eq!(CliError::of("get", &error).exit(), Exit::Store);
-
-        let reason = || "by design".to_owned();
-        let corrupt =
-            || FilesError::Corrupt { structure: "catalog log", place: reason(), reason: reason() };
-        let flash = FilesError::from(FlashError::Unopened { source: Box::new(corrupt()) });
-        let flash = LayoutError::Files { what: "opening the files", source: flash };
-        let driver =
-            DriverError::from(FormatFault::Damaged { structure: "superblock", detail: reason() });
-        let tree = FsError::Corrupt { record: 1, reason: reason() };
-        let log = FsError::Damaged { path: "/wal".to_owned(), offset: 7, reason: reason() };
-        let below = FsError::Files { what: reason(), source: corrupt() };
-        let errors: [&(dyn Error + 'static); 5] = [&flash, &driver, &tree, &log, &below];
-        for error in errors {
-            assert_eq!(CliError::of("open", error).exit(), Exit::Corrupt, "{error}");
-        }
-        let source = Box::new(FilesError::NotFound { name: "a".to_owned() });
-        let flash = FilesError::from(FlashError::Unopened { source });
-        assert_eq!(CliError::of("open", &flash).exit(), Exit::Store);
+        let shown = CliError::of("opening\nx", &error).to_string();
+        assert_eq!(shown, "opening x: no file named \"a\"");
     }
 }

@@ -17,15 +17,13 @@ use crate::session::Session;
 use crate::store::DriveArgs;
 use crate::target::Target;
 use child::Signals;
-use imbrex_clockwork::{Runtime, unix_time_s};
-use imbrex_filesystem::{FileSystem, FsOptions};
+use imbrex_clockwork::Runtime;
 use program::Program;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::Arc;
 
 /// The databases with an adapter.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,10 +140,7 @@ impl RunArgs {
     /// Opens the drive and closes it again, so that its errors are reported before the program runs.
     fn check_drive(&self) -> Result<PathBuf, CliError> {
         let args = DriveArgs::new(self.drive.clone(), self.layout.clone());
-        let (disk, mounted) = args.mount(&Runtime::threads(1))?;
-        let mounted = mounted.map_err(|error| args.cannot_open(&*disk.disk(), &error))?;
-        FileSystem::open(Arc::new(mounted.files), FsOptions { unix_time_s })
-            .context(|| format!("cannot use {}", args.shown()))?;
+        args.open_file_system(&Runtime::threads(1))?;
         self.drive.canonicalize().context(|| format!("cannot find {}", args.shown()))
     }
 

@@ -14,14 +14,13 @@ use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
 use crate::session::Session;
-use crate::store::{DriveArgs, PowerCut, holds_block_device};
-use imbrex::stack::{FoundDrive, LayoutError, first_data};
+use crate::store::DriveArgs;
+use imbrex::stack::{FoundDrive, PowerCut, Unmounted, first_data};
 use imbrex_bench::ByteCount;
 use imbrex_bench::trace_recorder::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
-use imbrex_files::FilesError;
 use imbrex_serve::nbd::{
     Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
 };
@@ -239,13 +238,11 @@ impl ServeArgs {
         });
         let drive = DriveArgs::new(path, None).with_power_cut(cut);
         let (found, mounted) = drive.mount(&Runtime::threads(1))?;
+        let found = found.main();
         let disk = found.disk();
         let rule = *disk.geometry().rule();
-        let is_blank = matches!(
-            mounted,
-            Err(LayoutError::Files { source: FilesError::NotFormatted { .. }, .. })
-        );
-        let has_device = mounted.as_ref().is_err_and(|error| holds_block_device(&*disk, error));
+        let is_blank = mounted.as_ref().is_err_and(Unmounted::is_unformatted);
+        let has_device = mounted.as_ref().is_err_and(Unmounted::is_block_device);
         match (rule, mounted) {
             (Rule::Anywhere, _) if is_blank || self.read_only => {
                 if self.make || self.buffer.is_some() {
@@ -254,9 +251,9 @@ impl ServeArgs {
                          --buffer"
                     )));
                 }
-                Ok(Served::plain(disk, waits(&found)))
+                Ok(Served::plain(disk, waits(found)))
             }
-            (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(&found, &shown),
+            (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(found, &shown),
             (Rule::Anywhere | Rule::AtPointer(_), mounted) => {
                 let hint = match rule {
                     Rule::Anywhere => ", --read-only serves this one as it is",
@@ -277,7 +274,7 @@ impl ServeArgs {
                             "cannot serve {shown}: it may hold a store, which clients would overwrite \
                              ({advice})"
                         ),
-                        &error,
+                        &*error.source,
                     ),
                 })
             }

@@ -1,16 +1,16 @@
 //! An open store: the stack of the layout that its drive records, on an image file or a device.
 
-use crate::error::{CliError, Context, Exit, causes};
+use crate::error::{CliError, Context, Exit};
 use crate::output::note;
-use imbrex::stack::{Content, Drives, FoundDrive, Layout, LayoutError, Mounted, Stack, mount};
+use imbrex::stack::{
+    DrivePaths, FlashPath, FoundDrives, Layout, Mounted, PowerCut, Stack, Unmounted, causes,
+};
 use imbrex_bench::BenchError;
-use imbrex_clockwork::{Prng, Runtime};
-use imbrex_disk::{Blocks, Disk};
-use imbrex_disk_sim::OpenOptions;
-use imbrex_engine::{Db, EngineError, Keyspace, OpenMode, Options};
+use imbrex_clockwork::Runtime;
+use imbrex_disk::Disk;
+use imbrex_engine::{Db, EngineError, Keyspace, OpenMode};
 use imbrex_files::tiers::{FlashError, TieredFiles};
 use imbrex_files::{FileLayer, FilesError};
-use imbrex_filesystem::holds_file_system;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,17 +50,6 @@ pub(crate) struct DriveArgs {
     cut: Option<PowerCut>,
 }
 
-/// A power cut of an emulated drive, for tests; like `imbrex_drive_open_for_power_cut` of the C API.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PowerCut {
-    /// The number of writes, flushes and zone resets that complete; the power fails during the next.
-    pub(crate) after_event_count: u64,
-    /// Selects which unflushed writes have reached the platter.
-    pub(crate) seed: u64,
-    /// The length of the drive's volatile write cache.
-    pub(crate) cache_bytes: u64,
-}
-
 /// Arguments that name a keyspace of a store.
 #[derive(clap::Args, Debug)]
 pub(crate) struct KeyspaceArgs {
@@ -71,8 +60,7 @@ pub(crate) struct KeyspaceArgs {
 
 /// The layout called `name`; `None` if the user named none.
 pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, CliError> {
-    let layout = name.map(Layout::by_name).transpose();
-    layout.map_err(|error| CliError::of("cannot use --layout", &error))
+    Ok(name.map(Layout::by_name).transpose().map_err(imbrex::Error::from)?)
 }
 
 impl DriveArgs {
@@ -117,17 +105,11 @@ impl DriveArgs {
 
     fn open_with(&self, background_work: bool, open_mode: OpenMode) -> Result<Store, CliError> {
         let runtime = Runtime::threads(WORKER_COUNT);
-        let (disk, mounted) = self.mount(&runtime)?;
-        let mounted = mounted.map_err(|error| self.cannot_open(&*disk.disk(), &error))?;
-        if holds_file_system(&mounted.files) {
-            let content = Content::FileSystem.describe();
-            let message = format!("cannot open {}: it holds {content}", self.shown());
-            return Err(CliError::new(Exit::Store, message));
-        }
-        let usual = mounted.layout.recipe(mounted.drive.geometry()).options;
-        let options = Options { background_work, open_mode, ..usual };
-        let stack = mounted.open_db(&runtime, options);
-        let stack = stack.map_err(|error| self.cannot_open(&*disk.disk(), &error))?;
+        let stack = self.find()?.open(&runtime, |options| {
+            options.background_work = background_work;
+            options.open_mode = open_mode;
+        });
+        let stack = stack.map_err(|error| self.cannot_open(error))?;
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
             note(format!(
@@ -148,38 +130,42 @@ impl DriveArgs {
         Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
     }
 
-    /// Opens the drive, and mounts its files if they can be mounted.
+    /// Opens the drives.
+    fn find(&self) -> Result<FoundDrives, CliError> {
+        let paths = DrivePaths {
+            flash: match &self.flash {
+                Some(flash) => FlashPath::At(flash.clone()),
+                None if self.without_flash => FlashPath::Lost,
+                None => FlashPath::NotNamed,
+            },
+            // An unknown layout name is reported before any drive is opened.
+            layout: layout_named(self.layout.as_deref())?,
+            power_cut: self.cut,
+            ..DrivePaths::of(&self.drive)
+        };
+        Ok(paths.find()?)
+    }
+
+    /// Opens the drives, and mounts their files if they can be mounted.
     pub(crate) fn mount(
         &self,
         runtime: &Runtime,
-    ) -> Result<(FoundDrive, Result<Mounted, LayoutError>), CliError> {
-        // An unknown layout name is reported before any drive is opened.
-        let asked = layout_named(self.layout.as_deref())?;
-        let disk = open_drive(&self.drive, self.cut)?;
-        let mut drives = Drives::from(disk.disk());
-        if let Some(flash) = &self.flash {
-            drives = drives.with_flash(open_drive(flash, None)?.disk());
-        } else if self.without_flash {
-            drives = drives.without_flash();
-        }
-        let mounted = mount(drives, runtime);
-        let mounted = mounted.and_then(|mounted| match asked {
-            Some(asked) if asked != mounted.layout => {
-                let recorded = mounted.layout.name().to_owned();
-                Err(LayoutError::Other { recorded, asked: asked.name() })
-            }
-            _ => Ok(mounted),
-        });
-        Ok((disk, mounted))
+    ) -> Result<(FoundDrives, Result<Mounted, Unmounted>), CliError> {
+        let found = self.find()?;
+        let mounted = found.mount(runtime);
+        Ok((found, mounted))
     }
 
-    pub(crate) fn cannot_open(&self, disk: &dyn Disk, error: &LayoutError) -> CliError {
-        if let Some(what) = other_content(disk, error) {
-            let message = format!("cannot open {}: it holds {what}", self.shown());
-            return CliError::new(Exit::Store, message);
-        }
-        let told = CliError::of(format!("cannot open {}", self.shown()), error);
-        let hint = match flash_error(error) {
+    /// Opens the files of another database.
+    pub(crate) fn open_file_system(&self, runtime: &Runtime) -> Result<(), CliError> {
+        let opened = self.find()?.open_file_system(runtime);
+        opened.map(drop).map_err(|error| self.cannot_open(error))
+    }
+
+    /// Adds to the error of an opening the flag that would help.
+    pub(crate) fn cannot_open(&self, error: impl Into<imbrex::Error>) -> CliError {
+        let error = error.into();
+        let hint = match flash_error(&error) {
             Some(FlashError::NotGiven { .. }) => {
                 "name it with --flash FILE, or read the rest with --without-flash"
             }
@@ -187,12 +173,9 @@ impl DriveArgs {
             Some(FlashError::OnFlash { .. } | FlashError::InPart | FlashError::ReadOnly) => {
                 "name it with --flash FILE"
             }
-            _ if matches!(error, LayoutError::Engine { .. }) => {
-                return told.with_damage_hint(|| salvage_hint(&self.drive));
-            }
-            _ => return told,
+            _ => return error.into(),
         };
-        told.with_hint(hint)
+        CliError::from(error).with_hint(hint)
     }
 }
 
@@ -244,16 +227,6 @@ pub(crate) fn salvage_hint(drive: &Path) -> String {
     )
 }
 
-/// Whether a drive whose files do not mount, with `error`, holds a block device instead.
-pub(crate) fn holds_block_device(disk: &dyn Disk, error: &LayoutError) -> bool {
-    Content::of_unmounted(disk, error) == Some(Content::BlockDevice)
-}
-
-/// The content of a drive whose files do not mount, in the words of [`Content::describe`], if it can be recognized.
-pub(crate) fn other_content(disk: &dyn Disk, error: &LayoutError) -> Option<&'static str> {
-    Content::of_unmounted(disk, error).map(Content::describe)
-}
-
 /// Why nothing was measured; names the flag to change if the flash drive or an option is the cause.
 pub(crate) fn cannot_measure(error: &BenchError) -> CliError {
     let told = CliError::of("cannot measure", error);
@@ -291,35 +264,11 @@ fn flash_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a FlashError> {
     })
 }
 
-/// Opens the drive at `path`.
-pub(crate) fn open_drive(path: &Path, cut: Option<PowerCut>) -> Result<FoundDrive, CliError> {
-    let mut options = OpenOptions::default();
-    if let Some(cut) = cut {
-        options = options.write_cache(Blocks::holding(cut.cache_bytes));
-    }
-    let drive = FoundDrive::open(path, options).context(|| "cannot open drive")?;
-    match (&drive, cut) {
-        (FoundDrive::Image(disk), Some(cut)) => {
-            disk.lose_power_after(cut.after_event_count, Prng::new(cut.seed));
-        }
-        (FoundDrive::Device(_), Some(_)) => {
-            let path = path.display();
-            return Err(CliError::usage(format!(
-                "cannot cut the power of {path}: it is a real drive; only the power of an emulated drive can be cut"
-            )));
-        }
-        (_, None) => {}
-    }
-    Ok(drive)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use imbrex_disk::{BlockRange, Lba};
+    use imbrex_disk::Blocks;
     use imbrex_disk_sim::SimDisk;
-    use imbrex_translate::BlockDriver;
-    use imbrex_translate::DriverOptions;
 
     /// The message claimed a clean close.
     #[test]
@@ -337,21 +286,5 @@ mod tests {
         let told = result.unwrap_err();
         assert_eq!(told.exit(), Exit::Store, "{told}");
         assert!(told.to_string().contains("cannot close the store on d"), "{told}");
-    }
-
-    /// The driver has two copies of its superblock. The file layer took the lost one for an unreadable catalog.
-    #[test]
-    fn a_block_device_with_an_unreadable_superblock_is_one() {
-        for zone in 0..2 {
-            let disk = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
-            let below = || Arc::clone(&disk) as Arc<dyn Disk>;
-            let options = DriverOptions { buffer_len: Blocks::new(256), ..Default::default() };
-            drop(BlockDriver::format(below(), &options).unwrap());
-            disk.damage(BlockRange::new(Lba::new(zone * 256), Blocks::new(1)));
-            let error = mount(Drives::from(below()), &Runtime::threads(1)).err().unwrap();
-            assert!(holds_block_device(&*disk, &error), "zone {zone}: {error}");
-            assert!(other_content(&*disk, &error).unwrap().contains("a block device"));
-            BlockDriver::open(below(), &options).unwrap();
-        }
     }
 }

@@ -53,9 +53,7 @@ pub enum ImageError {
         holder: Holder,
     },
     /// The file is not a drive image.
-    #[error(
-        "{}: is not an Imbrex drive image: it begins with \"{got}\", not with \"IMBREXDK\"", path.display()
-    )]
+    #[error("{}: is not an Imbrex drive image: {}", path.display(), beginning(.got))]
     NotAnImage {
         /// Which path.
         path: PathBuf,
@@ -159,6 +157,13 @@ pub enum ImageError {
         #[source]
         source: BuildError,
     },
+}
+
+fn beginning(got: &str) -> String {
+    match got {
+        "" => "it is empty".to_owned(),
+        got => format!("it begins with \"{got}\", not with \"IMBREXDK\""),
+    }
 }
 
 impl ImageError {

@@ -4,13 +4,14 @@ use crate::emulated::ShapeError;
 use crate::stack::LayoutError;
 use imbrex_disk::DiskError;
 use imbrex_disk_host::HostDiskError;
-use imbrex_disk_sim::ImageError;
+use imbrex_disk_sim::{BuildError, ImageError, ProfileError};
 use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
 use imbrex_files::tiers::FlashError;
 use imbrex_filesystem::FsError;
 use imbrex_translate::{BandsError, DriverError, FormatFault};
 use std::fmt;
+use std::io::ErrorKind::PermissionDenied;
 use std::path::Path;
 
 /// Why a call failed: what was being done, where, what was found, and what to do.
@@ -36,7 +37,8 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The path names a directory, a foreign file, or a drive that holds something other than a store.
     NotAStore,
-    /// The drive holds another layout than the one asked for.
+    /// The drive holds another layout than the one asked for, or its flash drive is missing, another drive's, or not
+    /// wanted.
     WrongLayout,
     /// Another process, or another handle of this one, has the drive open.
     InUse,
@@ -44,8 +46,13 @@ pub enum ErrorKind {
     NotPermitted,
     /// A newer version wrote the drive.
     NewerVersion,
-    /// An argument cannot be used: a key that is too long, a layout that does not suit the drive, a bad option.
+    /// The machine's drive is of a kind that this program cannot use.
+    Unsupported,
+    /// An argument cannot be used: a layout that does not suit the drive, a bad option, a range that ends before it
+    /// starts.
     InvalidArgument,
+    /// A key, a value or a batch cannot be stored: an empty key, or more bytes than are allowed.
+    InvalidEntry,
     /// The drive, or the host's file system below an image, is full.
     NoSpace,
     /// The store is open for reading only.
@@ -68,6 +75,7 @@ impl Error {
         self.kind
     }
 
+    /// A failure without a cause below.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error { kind, message: message.into(), source: None }
     }
@@ -79,10 +87,10 @@ impl Error {
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> Error {
         let shown = path.display().to_string();
-        let story = story(&source);
+        let text = error_text(&source);
         // Errors of images and devices begin with their path.
-        let story = story.strip_prefix(&format!("{shown}: ")).unwrap_or(&story);
-        let message = format!("cannot {doing} {shown}: {story}");
+        let text = text.strip_prefix(&format!("{shown}: ")).unwrap_or(&text);
+        let message = format!("cannot {doing} {shown}: {text}");
         Error { kind: ErrorKind::of(&source), message, source: Some(Box::new(source)) }
     }
 
@@ -108,27 +116,27 @@ impl std::error::Error for Error {
 
 impl From<EngineError> for Error {
     fn from(source: EngineError) -> Error {
-        let (kind, message) = (ErrorKind::of(&source), story(&source));
+        let (kind, message) = (ErrorKind::of(&source), error_text(&source));
         Error { kind, message, source: Some(Box::new(source)) }
     }
 }
 
 impl From<LayoutError> for Error {
     fn from(source: LayoutError) -> Error {
-        let (kind, message) = (ErrorKind::of(&source), story(&source));
+        let (kind, message) = (ErrorKind::of(&source), error_text(&source));
         Error { kind, message, source: Some(Box::new(source)) }
     }
 }
 
 impl From<ShapeError> for Error {
     fn from(source: ShapeError) -> Error {
-        let message = story(&source);
+        let message = error_text(&source);
         Error { kind: ErrorKind::InvalidArgument, message, source: Some(Box::new(source)) }
     }
 }
 
 /// The error and its causes, joined by colons; a cause that its parent quotes is not repeated.
-fn story(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in causes(error).skip(1).map(ToString::to_string) {
         if !text.ends_with(&cause) {
@@ -139,7 +147,8 @@ fn story(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-fn causes<'a>(
+/// The error, its cause, the cause of that, and so on.
+pub fn causes<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
@@ -165,8 +174,11 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     if let Some(error) = files.or_else(|| cause.downcast_ref::<Box<FilesError>>().map(|e| &**e)) {
         return of_files(error);
     }
+    if let Some(error) = cause.downcast_ref::<FsError>() {
+        return of_file_system(error);
+    }
     if let Some(error) = cause.downcast_ref::<ImageError>() {
-        return Some(of_image(error));
+        return of_image(error);
     }
     if let Some(error) = cause.downcast_ref::<HostDiskError>() {
         return Some(of_device(error));
@@ -177,30 +189,41 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     if let Some(error) = cause.downcast_ref::<DiskError>() {
         return Some(if error.is_damage() { ErrorKind::Damaged } else { ErrorKind::Io });
     }
-    if let Some(FormatFault::Version { .. }) = cause.downcast_ref() {
-        return Some(ErrorKind::NewerVersion);
+    if let Some(error) = cause.downcast_ref::<BandsError>() {
+        return of_bands(error);
     }
-    let is_damage = cause.downcast_ref().is_some_and(FormatFault::is_damage)
-        || cause.downcast_ref().is_some_and(BandsError::is_damage)
-        || cause.downcast_ref().is_some_and(DriverError::is_damage)
-        || matches!(cause.downcast_ref(), Some(FsError::Corrupt { .. } | FsError::Damaged { .. }));
-    if is_damage {
-        return Some(ErrorKind::Damaged);
+    if let Some(DriverError::Format(fault)) = cause.downcast_ref() {
+        return of_format(fault);
     }
     let is_misfit = cause.is::<ShapeError>()
-        || matches!(
-            cause.downcast_ref(),
-            Some(BandsError::TooSmall { .. } | BandsError::Option { .. })
-        );
+        || cause.is::<ProfileError>()
+        || matches!(cause.downcast_ref(), Some(BuildError::TooManyZones { .. }));
     is_misfit.then_some(ErrorKind::InvalidArgument)
+}
+
+fn of_bands(error: &BandsError) -> Option<ErrorKind> {
+    match error {
+        BandsError::TooSmall { .. } | BandsError::Option { .. } => Some(ErrorKind::InvalidArgument),
+        BandsError::Format(fault) => of_format(fault),
+        _ => None,
+    }
+}
+
+fn of_format(fault: &FormatFault) -> Option<ErrorKind> {
+    match fault {
+        FormatFault::Version { .. } => Some(ErrorKind::NewerVersion),
+        FormatFault::Geometry { .. } => Some(ErrorKind::WrongLayout),
+        fault if fault.is_damage() => Some(ErrorKind::Damaged),
+        _ => None,
+    }
 }
 
 fn of_engine(error: &EngineError) -> Option<ErrorKind> {
     Some(match error {
         EngineError::KeyLen { .. }
         | EngineError::ValueLen { .. }
-        | EngineError::BatchLen { .. }
-        | EngineError::RangeOrder { .. }
+        | EngineError::BatchLen { .. } => ErrorKind::InvalidEntry,
+        EngineError::RangeOrder { .. }
         | EngineError::BadOption { .. }
         | EngineError::BadName { .. }
         | EngineError::ForeignSnapshot => ErrorKind::InvalidArgument,
@@ -226,16 +249,46 @@ fn of_files(error: &FilesError) -> Option<ErrorKind> {
         FilesError::NotFormatted { .. } => ErrorKind::NotAStore,
         FilesError::Version { .. } => ErrorKind::NewerVersion,
         FilesError::Corrupt { .. } | FilesError::PastEnd { .. } => ErrorKind::Damaged,
-        FilesError::Unsuitable { .. } | FilesError::Geometry { .. } => ErrorKind::InvalidArgument,
-        FilesError::Flash(FlashError::Unopened { .. }) => return None,
-        FilesError::Flash(_) => ErrorKind::InvalidArgument,
+        FilesError::Unsuitable { .. } => ErrorKind::InvalidArgument,
+        FilesError::Geometry { .. } => ErrorKind::WrongLayout,
+        FilesError::Flash(error) => return of_flash(error),
         FilesError::Poisoned { .. } => ErrorKind::Poisoned,
         _ => return None,
     })
 }
 
-fn of_image(error: &ImageError) -> ErrorKind {
+fn of_flash(error: &FlashError) -> Option<ErrorKind> {
     match error {
+        FlashError::Unopened { .. } => None,
+        FlashError::TooSmall { .. } => Some(ErrorKind::InvalidArgument),
+        FlashError::ReadOnly => Some(ErrorKind::ReadOnly),
+        _ => Some(ErrorKind::WrongLayout),
+    }
+}
+
+fn of_file_system(error: &FsError) -> Option<ErrorKind> {
+    Some(match error {
+        FsError::NotFound { .. } => ErrorKind::NotFound,
+        FsError::Exists { .. } => ErrorKind::AlreadyExists,
+        FsError::NotADirectory { .. }
+        | FsError::IsADirectory { .. }
+        | FsError::NotEmpty { .. }
+        | FsError::BadPath { .. }
+        | FsError::TooLong { .. }
+        | FsError::TooManyPieces { .. }
+        | FsError::TooFar { .. }
+        | FsError::WrittenTwice { .. } => ErrorKind::InvalidArgument,
+        FsError::Locked { .. } => ErrorKind::InUse,
+        FsError::Damaged { .. } | FsError::Corrupt { .. } => ErrorKind::Damaged,
+        FsError::Foreign { .. } => ErrorKind::NotAStore,
+        FsError::Version { .. } => ErrorKind::NewerVersion,
+        FsError::Poisoned { .. } => ErrorKind::Poisoned,
+        _ => return None,
+    })
+}
+
+fn of_image(error: &ImageError) -> Option<ErrorKind> {
+    Some(match error {
         ImageError::NotFound { .. } => ErrorKind::NotFound,
         ImageError::Exists { .. } => ErrorKind::AlreadyExists,
         ImageError::NotAFile { .. } | ImageError::NotAnImage { .. } => ErrorKind::NotAStore,
@@ -246,9 +299,12 @@ fn of_image(error: &ImageError) -> ErrorKind {
         ImageError::TooLong { .. } | ImageError::GeometryMismatch { .. } => {
             ErrorKind::InvalidArgument
         }
+        ImageError::Host { source, .. } if source.kind() == PermissionDenied => {
+            ErrorKind::NotPermitted
+        }
         error if error.is_damage() => ErrorKind::Damaged,
-        _ => ErrorKind::Io,
-    }
+        _ => return None,
+    })
 }
 
 fn of_device(error: &HostDiskError) -> ErrorKind {
@@ -260,7 +316,7 @@ fn of_device(error: &HostDiskError) -> ErrorKind {
             ErrorKind::NotPermitted
         }
         HostDiskError::Unsupported { .. } | HostDiskError::Geometry { .. } => {
-            ErrorKind::InvalidArgument
+            ErrorKind::Unsupported
         }
         _ => ErrorKind::Io,
     }
@@ -278,21 +334,56 @@ fn of_layout(error: &LayoutError) -> Option<ErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use imbrex_disk::Lba;
+    use imbrex_disk::{Lba, ZoneId};
+
+    #[track_caller]
+    fn check(error: &(dyn std::error::Error + 'static), kind: ErrorKind) {
+        assert_eq!(ErrorKind::of(error), kind, "{error}");
+    }
+
+    fn corrupt() -> FilesError {
+        let words = || "by design".to_owned();
+        FilesError::Corrupt { structure: "catalog log", place: words(), reason: words() }
+    }
 
     #[test]
     fn the_first_cause_that_says_so_decides_the_kind() {
         let medium = DiskError::Medium { at: Lba::new(7) };
         let reading = FilesError::Disk { what: "reading a".to_owned(), source: medium };
         let engine = EngineError::Files { what: "get".to_owned(), source: reading };
-        assert_eq!(ErrorKind::of(&engine), ErrorKind::Damaged);
+        check(&engine, ErrorKind::Damaged);
         let error = Error::from(engine);
         assert_eq!(error.kind(), ErrorKind::Damaged);
         assert_eq!(error.to_string().matches("reading a").count(), 1, "{error}");
-        let inner = Box::new(FilesError::NotFormatted { reason: "zeros".to_owned() });
-        let flash = FilesError::from(FlashError::Unopened { source: inner });
-        let opening = LayoutError::Files { what: "opening the files", source: flash };
-        assert_eq!(ErrorKind::of(&opening), ErrorKind::NotAStore);
+        let source = DiskError::Offline { zone: ZoneId(3) };
+        check(&FilesError::Disk { what: "reading a".to_owned(), source }, ErrorKind::Damaged);
+        check(&FilesError::NotFound { name: "a".to_owned() }, ErrorKind::Io);
+    }
+
+    #[test]
+    fn the_error_of_a_flash_drive_has_the_kind_of_its_cause() {
+        let opening = |inner: FilesError| {
+            let flash = FilesError::from(FlashError::Unopened { source: Box::new(inner) });
+            LayoutError::Files { what: "opening the files", source: flash }
+        };
+        let blank = FilesError::NotFormatted { reason: "zeros".to_owned() };
+        check(&opening(blank), ErrorKind::NotAStore);
+        check(&opening(corrupt()), ErrorKind::Damaged);
+        check(&FilesError::from(FlashError::NotPaired), ErrorKind::WrongLayout);
+    }
+
+    #[test]
+    fn file_systems_bands_and_block_devices_have_kinds() {
+        let words = || "by design".to_owned();
+        check(&FsError::Corrupt { record: 1, reason: words() }, ErrorKind::Damaged);
+        check(&FsError::Files { what: words(), source: corrupt() }, ErrorKind::Damaged);
+        check(&FsError::Foreign { reason: words() }, ErrorKind::NotAStore);
+        let damaged = || FormatFault::Damaged { structure: "superblock", detail: words() };
+        let newer = || FormatFault::Version { layer: "fixed bands", expected: 1, got: 2 };
+        check(&DriverError::from(damaged()), ErrorKind::Damaged);
+        check(&BandsError::from(damaged()), ErrorKind::Damaged);
+        check(&DriverError::from(newer()), ErrorKind::NewerVersion);
+        check(&BandsError::from(newer()), ErrorKind::NewerVersion);
     }
 
     #[test]

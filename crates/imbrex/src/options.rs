@@ -1,12 +1,12 @@
 //! How a store is created or opened: a builder whose defaults suit most.
 
-use crate::emulated::{Profile, Shape, SimDisk, flash_profile};
-use crate::stack::{Content, Drives, FoundDrive, Layout, LayoutError, Stack, first_data, mount};
+use crate::emulated::{Profile, Shape, flash_profile};
+use crate::stack::opening::{mount_at, open_at};
+use crate::stack::{DrivePaths, Drives, FlashPath, Formatting, Layout, NewImage, create_images};
 use crate::{Error, ErrorKind, Store};
 use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Disk, Geometry};
 use imbrex_disk_host::is_block_device;
-use imbrex_disk_sim::OpenOptions;
 use imbrex_engine::OpenMode;
 use imbrex_files::Files;
 use std::fmt;
@@ -20,8 +20,14 @@ const CAPACITY_BYTES: u64 = 64 << 30;
 /// One flush and one compaction run at the same time.
 const WORKER_COUNT: usize = 2;
 
-/// What is made of new drives.
-type Finish<'a, T> = dyn FnMut(Drives, Layout, u64, &Runtime) -> Result<T, Error> + 'a;
+/// The name of a disk that has no path, for messages.
+const CALLERS_DISK: &str = "the disk";
+
+/// Makes something of blank drives.
+type Finish<'a, T> = dyn FnMut(&Formatting, Drives, &Runtime) -> Result<T, Error> + 'a;
+
+/// Makes the same of blank drives in memory.
+type Rehearse = dyn Fn(&Formatting, Drives) -> Result<(), Error>;
 
 /// Changes the engine's options of a layout.
 type Tune = dyn Fn(&mut imbrex_engine::Options) + Send + Sync;
@@ -132,59 +138,81 @@ impl Options {
     /// # Errors
     /// [`ErrorKind::AlreadyExists`]: a file is there, or the device holds data and [`Options::erase`] was not given.
     /// [`ErrorKind::InvalidArgument`]: the layout, the drive and the sizes do not suit each other. Else as
-    /// [`Options::open`]. A drive that holds data is then as it was, unless [`Options::erase`] was given: it is erased
-    /// before everything is known to fit.
+    /// [`Options::open`]. A drive that exists is then as it was, with one exception: [`ErrorKind::Io`] from a drive that
+    /// fails while it is erased or written. A new image is gone.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
-        let path = path.as_ref();
-        self.make(path, &mut |drives, layout, seed, runtime| {
-            self.format(path, drives, layout, seed, runtime)
+        self.make(path.as_ref(), &Formatting::rehearse_store, &mut |formatting, drives, runtime| {
+            Ok(Store::of(formatting.store(drives, runtime)?))
         })
     }
 
-    /// Creates an empty file layer at `path`, without a store, and hands it to `fill`. A new image goes if `fill` fails.
+    /// Creates an empty file layer at `path`, without a store, and hands it to `fill`. A new image is removed if `fill`
+    /// fails.
     pub(crate) fn create_files(
         &self,
         path: &Path,
         fill: impl Fn(&dyn Files) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.make(path, &mut |drives, layout, seed, runtime| {
-            let recipe = layout.recipe(drives.main.geometry());
-            let mounted = layout.format_files(drives, runtime, &recipe, seed);
-            let mounted = mounted.map_err(|error| Error::at("create", path, error))?;
-            fill(&*mounted.all_files())
+        self.make(path, &Formatting::rehearse_files, &mut |formatting, drives, runtime| {
+            fill(&*formatting.files(drives, runtime)?.all_files())
         })
     }
 
-    /// The drives for a new store at `path`, handed to `finish` with their layout and the id of the format.
-    fn make<T>(&self, path: &Path, finish: &mut Finish<'_, T>) -> Result<T, Error> {
+    /// Makes blank drives at `path`, or a new image, into what `finish` makes of them. `rehearse` does the same on
+    /// copies in memory.
+    fn make<T>(
+        &self,
+        path: &Path,
+        rehearse: &Rehearse,
+        finish: &mut Finish<'_, T>,
+    ) -> Result<T, Error> {
         let asked = self.asked_layout()?;
         let runtime = self.the_runtime();
         let seed = self.seed.unwrap_or_else(entropy_u64);
         if path.exists() {
-            let (drives, layout) = self.existing(path, asked, &runtime)?;
-            return finish(drives, layout, seed, &runtime);
+            self.check_may_format(path)?;
+            let found = self.paths(path, &runtime)?.find()?;
+            let formatting = self.formatting(path, found.main().disk().geometry(), asked, seed)?;
+            let drives = found.blank(self.erase, |copies| rehearse(&formatting, copies))?;
+            return finish(&formatting, drives, &runtime);
         }
         let capacity_bytes = self.shape.capacity_bytes.or(Some(CAPACITY_BYTES));
         let shape = Shape { capacity_bytes, ..self.shape.clone() };
         let profile = shape.profile(self.profile.as_deref(), asked)?;
-        let layout = layout_for(path, &profile.geometry(), asked)?;
-        let flash = self.new_flash(path, layout, &profile)?;
-        let mut drives = Drives::from(make_image(path, profile, seed, &runtime)?);
-        let mut made = vec![path];
-        let mut finished = Ok(());
-        if let Some((flash_path, profile)) = flash {
-            // The id of another image.
-            match make_image(flash_path, profile, !seed, &runtime) {
-                Ok(flash) => {
-                    drives = drives.with_flash(flash);
-                    made.push(flash_path);
-                }
-                Err(error) => finished = Err(error),
-            }
+        let formatting = self.formatting(path, &profile.geometry(), asked, seed)?;
+        let flash = flash_profile(formatting.layout, &profile.geometry(), None)?;
+        let flash = self.flash.as_deref().zip(flash);
+        // A flash drive needs another id.
+        let flash = flash.map(|(path, profile)| image(path, profile, !seed));
+        let main = image(path, profile, seed);
+        create_images(&main, flash.as_ref(), &runtime.clock, |drives| {
+            finish(&formatting, drives, &runtime)
+        })
+    }
+
+    /// Refuses a file that exists, unless it may be erased. A block device always exists.
+    fn check_may_format(&self, path: &Path) -> Result<(), Error> {
+        if self.erase || is_block_device(path).unwrap_or(false) {
+            return Ok(());
         }
-        let finished = finished.and_then(|()| finish(drives, layout, seed, &runtime));
-        // The images are ours and hold nothing yet.
-        finished.inspect_err(|_| made.iter().for_each(|path| _ = std::fs::remove_file(path)))
+        let shown = path.display();
+        let message =
+            format!("cannot create {shown}: it exists already; open it, or choose another path");
+        Err(Error::new(ErrorKind::AlreadyExists, message))
+    }
+
+    /// How a drive of `geometry` at `path` is formatted.
+    fn formatting(
+        &self,
+        path: &Path,
+        geometry: &Geometry,
+        asked: Option<Layout>,
+        format_id: u64,
+    ) -> Result<Formatting, Error> {
+        let mut formatting = Formatting::new(path, geometry, asked, format_id)?;
+        formatting.check_flash(self.flash.is_some())?;
+        self.tuned(&mut formatting.recipe.options);
+        Ok(formatting)
     }
 
     /// Opens the store at `path`, an image or a block device, for reading and writing.
@@ -216,10 +244,10 @@ impl Options {
     /// # Errors
     /// As [`Options::create`].
     pub fn create_on(&self, disk: Arc<dyn Disk>) -> Result<Store, Error> {
-        let place = Path::new("the disk");
-        let layout = layout_for(place, disk.geometry(), self.asked_layout()?)?;
         let seed = self.seed.unwrap_or_else(entropy_u64);
-        self.format(place, Drives::from(disk), layout, seed, &self.the_runtime())
+        let asked = self.asked_layout()?;
+        let formatting = self.formatting(Path::new(CALLERS_DISK), disk.geometry(), asked, seed)?;
+        Ok(Store::of(formatting.store(Drives::from(disk), &self.the_runtime())?))
     }
 
     /// Opens the store on a disk of the caller's.
@@ -227,8 +255,9 @@ impl Options {
     /// # Errors
     /// As [`Options::open`].
     pub fn open_on(&self, disk: Arc<dyn Disk>) -> Result<Store, Error> {
-        let drives = Drives::from(disk);
-        self.open_drives(Path::new("the disk"), drives, OpenMode::ReadWrite, &self.the_runtime())
+        let (path, runtime) = (Path::new(CALLERS_DISK), self.the_runtime());
+        let mounted = mount_at(path, Drives::from(disk), self.asked_layout()?, &runtime)?;
+        Ok(Store::of(open_at(path, mounted, &runtime, |options| self.tuned(options))?))
     }
 
     /// The same, with `layout` where none was chosen and no drive that might need another.
@@ -247,132 +276,17 @@ impl Options {
         Ok(self.layout.as_deref().map(Layout::by_name).transpose()?)
     }
 
-    /// Where the new flash drive goes and what it is, where the layout takes one.
-    fn new_flash(
-        &self,
-        path: &Path,
-        layout: Layout,
-        profile: &Profile,
-    ) -> Result<Option<(&Path, Profile)>, Error> {
-        let flash = flash_profile(layout, &profile.geometry(), None)?;
-        match (flash, self.flash.as_deref()) {
-            (Some(flash), Some(at)) => Ok(Some((at, flash))),
-            (None, None) => Ok(None),
-            (wanted, _) => Err(flash_mismatch("create", path, layout, wanted.is_some())),
-        }
-    }
-
-    /// What is at `path` already, blank: a block device, or with [`Options::erase`] an image.
-    fn existing(
-        &self,
-        path: &Path,
-        asked: Option<Layout>,
-        runtime: &Runtime,
-    ) -> Result<(Drives, Layout), Error> {
-        if !self.erase && !is_block_device(path).unwrap_or(false) {
-            let shown = path.display();
-            let message = format!(
-                "cannot create {shown}: it exists already; open it, or choose another path"
-            );
-            return Err(Error::new(ErrorKind::AlreadyExists, message));
-        }
-        let drive = find(path, runtime, "create")?;
-        let disk = drive.disk();
-        let layout = layout_for(path, disk.geometry(), asked)?;
-        if layout.takes_flash() != self.flash.is_some() {
-            return Err(flash_mismatch("create", path, layout, layout.takes_flash()));
-        }
-        let flash = self.flash.as_deref().map(|at| find(at, runtime, "create").map(|f| (at, f)));
-        let flash = flash.transpose()?;
-        let both = [Some((path, drive)), flash.clone()];
-        for (path, drive) in both.iter().flatten() {
-            let failed = |error| Error::at("create", path, error);
-            match first_data(&*drive.disk()).map_err(failed)? {
-                Some(_) if self.erase => drive.erase().map_err(failed)?,
-                Some(data) => {
-                    let shown = path.display();
-                    let message = format!(
-                        "cannot create a store on {shown}: {data}, which would be lost; erase it explicitly, or choose \
-                         another drive"
-                    );
-                    return Err(Error::new(ErrorKind::AlreadyExists, message));
-                }
-                None => {}
-            }
-        }
-        let mut drives = Drives::from(disk);
-        if let Some((_, flash)) = flash {
-            drives = drives.with_flash(flash.disk());
-        }
-        Ok((drives, layout))
-    }
-
-    fn format(
-        &self,
-        path: &Path,
-        drives: Drives,
-        layout: Layout,
-        format_id: u64,
-        runtime: &Runtime,
-    ) -> Result<Store, Error> {
-        let mut recipe = layout.recipe(drives.main.geometry());
-        self.tuned(&mut recipe.options);
-        let stack = layout.format_with(drives, runtime, &recipe, format_id);
-        let stack = stack.map_err(|error| Error::at("create", path, error))?;
-        stack.db.check_room().map_err(|error| {
-            let shown = path.display();
-            let message = format!(
-                "cannot create {shown}: the drive is too small for layout {layout}: {error}, or one with shorter zones"
-            );
-            Error::new(ErrorKind::InvalidArgument, message)
-        })?;
-        Ok(Store::of(stack))
+    fn paths(&self, path: &Path, runtime: &Runtime) -> Result<DrivePaths, Error> {
+        let flash = self.flash.clone().map_or(FlashPath::NotNamed, FlashPath::At);
+        let (layout, clock) = (self.asked_layout()?, Arc::clone(&runtime.clock));
+        Ok(DrivePaths { flash, layout, clock, ..DrivePaths::of(path) })
     }
 
     fn open_in(&self, path: &Path, mode: OpenMode) -> Result<Store, Error> {
         let runtime = self.the_runtime();
-        let mut drives = Drives::from(find(path, &runtime, "open")?.disk());
-        if let Some(flash) = &self.flash {
-            drives = drives.with_flash(find(flash, &runtime, "open")?.disk());
-        }
-        self.open_drives(path, drives, mode, &runtime)
-    }
-
-    fn open_drives(
-        &self,
-        path: &Path,
-        drives: Drives,
-        mode: OpenMode,
-        runtime: &Runtime,
-    ) -> Result<Store, Error> {
-        let asked = self.asked_layout()?;
-        let disk = Arc::clone(&drives.main);
-        let mounted = mount(drives, runtime).map_err(|error| {
-            match Content::of_unmounted(&*disk, &error) {
-                Some(content) => holds(path, content),
-                None => Error::at("open", path, error),
-            }
-        })?;
-        let failed = |error: LayoutError| Error::at("open", path, error);
-        if let Some(asked) = asked.filter(|&asked| asked != mounted.layout) {
-            let recorded = mounted.layout.name().to_owned();
-            return Err(failed(LayoutError::Other { recorded, asked: asked.name() }));
-        }
-        if let Some(content) = Content::of_files(&mounted.files) {
-            return Err(holds(path, content));
-        }
-        let mut options = mounted.layout.recipe(mounted.drive.geometry()).options;
-        self.tuned(&mut options);
-        options.open_mode = mode;
-        let stack: Stack = mounted.open_db(runtime, options).map_err(|error| {
-            let error = failed(error);
-            let is_damage = error.kind() == ErrorKind::Damaged;
-            if !is_damage {
-                return error;
-            }
-            let advice =
-                format!("`imbrex scan {} --skip-damage` prints what still reads", path.display());
-            error.with_advice(&advice)
+        let stack = self.paths(path, &runtime)?.find()?.open(&runtime, |options| {
+            self.tuned(options);
+            options.open_mode = mode;
         })?;
         Ok(Store::of(stack))
     }
@@ -397,48 +311,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The drive at `path`, whose modelled time, if it is emulated, is that of `runtime`.
-fn find(path: &Path, runtime: &Runtime, doing: &str) -> Result<FoundDrive, Error> {
-    let options = OpenOptions::default().clock(Arc::clone(&runtime.clock));
-    FoundDrive::open(path, options).map_err(|error| Error::at(doing, path, error))
-}
-
-fn make_image(
-    path: &Path,
-    profile: Profile,
-    seed: u64,
-    runtime: &Runtime,
-) -> Result<Arc<SimDisk>, Error> {
-    let builder = SimDisk::builder(profile.geometry()).profile(profile);
-    let disk = builder.clock(Arc::clone(&runtime.clock)).create_image(path, "", seed);
-    Ok(Arc::new(disk.map_err(|error| Error::at("create", path, error))?))
-}
-
-/// The layout for a drive of `geometry`: the one asked for, or the usual one.
-fn layout_for(path: &Path, geometry: &Geometry, asked: Option<Layout>) -> Result<Layout, Error> {
-    let usual = || Layout::default_for(geometry.rule());
-    let Some(layout) = asked.or_else(usual) else {
-        let (shown, rule) = (path.display(), geometry.rule().name());
-        let message = format!("cannot create {shown}: no layout is for {rule} drives");
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
-    };
-    let suits = layout.suits(geometry);
-    let unsuitable = |reason| LayoutError::Unsuitable { layout: layout.name(), reason };
-    suits.map_err(|reason| Error::at("create", path, unsuitable(reason)))?;
-    Ok(layout)
-}
-
-fn holds(path: &Path, content: Content) -> Error {
-    let message = format!("cannot open {}: it holds {}", path.display(), content.describe());
-    Error::new(ErrorKind::NotAStore, message)
-}
-
-fn flash_mismatch(doing: &str, path: &Path, layout: Layout, takes_flash: bool) -> Error {
-    let shown = path.display();
-    let rule = match takes_flash {
-        true => "takes a flash drive; name one",
-        false => "takes no flash drive; name none",
-    };
-    let message = format!("cannot {doing} {shown}: layout {layout} {rule}");
-    Error::new(ErrorKind::InvalidArgument, message)
+/// A new image of a timed drive.
+fn image(path: &Path, profile: Profile, seed: u64) -> NewImage<'_> {
+    NewImage { path, profile, is_timed: true, seed }
 }

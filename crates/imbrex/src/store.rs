@@ -54,8 +54,8 @@ impl Store {
     /// Sets `key` to `value`. Not durable before a sync; a crash loses it only together with every later write.
     ///
     /// # Errors
-    /// [`ErrorKind`](crate::ErrorKind)`::InvalidArgument` for a key or value that is too long, `NoSpace`, `ReadOnly`,
-    /// `Closed`, `Poisoned`, `Io`.
+    /// [`ErrorKind`](crate::ErrorKind)`::InvalidEntry` for an empty key, or a key or value that is too long; `NoSpace`,
+    /// `ReadOnly`, `Closed`, `Poisoned`, `Io`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         self.default.put(key, value)
     }
@@ -77,7 +77,7 @@ impl Store {
     /// The value of `key`. Cost: on a cold cache about one seek, whatever the size of the store.
     ///
     /// # Errors
-    /// `InvalidArgument`, `Damaged`, `Io`.
+    /// `InvalidEntry`, `Damaged`, `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
         self.default.get(key)
     }
@@ -236,7 +236,8 @@ impl Store {
     /// Cost: a flush; reads and writes all tables once.
     ///
     /// # Errors
-    /// As [`Options::create`] for the new store, else `NoSpace`, `Damaged`, `Io`. The new store is not complete then.
+    /// As [`Options::create`] for the new store, else `NoSpace`, `Damaged`, `Io`. The new store is not complete then. With
+    /// [`Options::erase`] a target without room for the copy is erased all the same: only its format is tried first.
     pub fn backup_to(&self, path: impl AsRef<Path>, options: &Options) -> Result<(), Error> {
         let options = options.clone().or_layout(self.layout());
         options.create_files(path.as_ref(), |files| Ok(self.db().backup_to(files)?))
@@ -383,7 +384,7 @@ impl Batch {
     /// Sets `key` to `value` in the default keyspace.
     ///
     /// # Errors
-    /// `InvalidArgument`: the key, the value or the whole batch is too long; the batch is unchanged.
+    /// `InvalidEntry`: the key is empty, or the key, the value or the whole batch is too long; the batch is unchanged.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         Ok(self.batch.put(&self.default, key, value)?)
     }

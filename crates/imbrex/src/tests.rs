@@ -141,7 +141,7 @@ fn a_flash_drive_is_made_and_wanted_again() {
     let store = options.create(&path).unwrap();
     store.put("apple", "red").unwrap();
     store.close().unwrap();
-    refused(crate::open(&path), ErrorKind::InvalidArgument, &["flash"]);
+    refused(crate::open(&path), ErrorKind::WrongLayout, &["flash"]);
     let store = options.open(&path).unwrap();
     assert_eq!(store.get("apple").unwrap().as_deref(), Some(&b"red"[..]));
 }
@@ -174,11 +174,41 @@ fn erasing_replaces_a_store_only_when_asked() {
     assert_eq!(store.get("apple").unwrap(), None);
 }
 
+/// The drive was erased first and refused afterwards.
+#[test]
+fn a_refused_create_leaves_the_store_as_it_was() {
+    let (dir, path) = place();
+    let store = Options::new().layout("leveled-first-fit").capacity(64 << 20).create(&path);
+    let store = store.unwrap();
+    store.put("apple", "red").unwrap();
+    store.close().unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let kept = |options: Options, kind, words: &[&str]| {
+        refused(options.erase(true).create(&path), kind, words);
+        assert!(std::fs::read(&path).unwrap() == before, "{words:?}: it was written to");
+    };
+    let erase = || Options::new().erase(true);
+    use ErrorKind::{InUse, InvalidArgument, NotFound};
+    kept(erase().layout("gear"), InvalidArgument, &["gear", "cannot use this drive"]);
+    kept(erase().layout("gaer"), InvalidArgument, &["mean gear"]);
+    let large = erase().engine(|options| options.memtable_len_bytes = 1 << 30);
+    kept(large, InvalidArgument, &["too small for layout"]);
+    let bad = erase().engine(|options| options.keyspace.block_len_bytes = 0);
+    kept(bad, InvalidArgument, &["block_len_bytes"]);
+    let flash = dir.path().join("flash.imbrex");
+    kept(erase().flash(&flash), NotFound, &["flash.imbrex", "no such file"]);
+    let _used = small().create(&flash).unwrap();
+    kept(erase().flash(&flash), InUse, &["flash.imbrex", "this process"]);
+    let _used = crate::open(&path).unwrap();
+    refused(erase().create(&path), InUse, &["disk.imbrex", "this process"]);
+    assert_eq!(_used.get("apple").unwrap().as_deref(), Some(&b"red"[..]));
+}
+
 #[test]
 fn an_argument_that_cannot_be_is_told_from_a_failing_drive() {
     let (_dir, path) = place();
     let store = small().create(&path).unwrap();
-    refused(store.put("", "x"), ErrorKind::InvalidArgument, &["key of 0 bytes"]);
+    refused(store.put("", "x"), ErrorKind::InvalidEntry, &["key of 0 bytes"]);
     let error = store.put([0; 65_537], "x").unwrap_err();
     assert!(error.source().is_some(), "the layer's error is the source");
     fn is_shared<T: Send + Sync>() {}

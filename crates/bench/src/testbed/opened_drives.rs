@@ -70,8 +70,7 @@ fn users(
     let open = |path: &Path| {
         let how =
             OpenOptions::default().clock(Arc::clone(&runtime.clock)).mechanics(options.mechanics);
-        let found = FoundDrive::open(path, how);
-        match found.map_err(|source| failed(&path.display().to_string(), source))? {
+        match FoundDrive::open(path, how).map_err(|source| BenchError::Open { source })? {
             FoundDrive::Device(_) if plan.mode == Mode::Virtual => {
                 Err(BenchError::Options(format!(
                     "{} is a real drive, which has its own time: use --mode threads",

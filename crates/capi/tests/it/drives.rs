@@ -110,9 +110,9 @@ fn check(path: &Path, layout: Option<&str>, expected: Status, says: &str) {
 fn a_drive_that_cannot_be_opened_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    check(&at("none"), None, Status::NotFound, "imbrex drive create --no-store");
+    check(&at("none"), None, Status::NotFound, "create a drive there first");
     std::fs::write(at("text"), "no drive at all").unwrap();
-    check(&at("text"), None, Status::Unsupported, "cannot open drive");
+    check(&at("text"), None, Status::Unsupported, "not an Imbrex drive image");
     make(&at("drive"), "leveled-zones");
     check(&at("drive"), Some("leveled-log"), Status::Unsupported, "leveled-zones");
     check(&at("drive"), Some("leveled-zone"), Status::Invalid, "leveled-zones");
@@ -122,7 +122,7 @@ fn a_drive_that_cannot_be_opened_says_why() {
         Geometry::new(GeometrySpec { len: Blocks::new(4096), rule: Rule::Anywhere }).unwrap(),
     );
     blank.create_image(&at("blank"), "", 1).unwrap();
-    check(&at("blank"), None, Status::Unsupported, "no file layer");
+    check(&at("blank"), None, Status::Unsupported, "it holds no data");
 }
 
 /// A damaged drive was reported to hold other content, and formatting it on that advice would have destroyed it.

@@ -16,17 +16,31 @@ use std::path::Path;
 use std::ptr::{null, null_mut};
 
 pub(crate) fn open_store(path: &Path) -> (Status, *mut Store) {
-    open_pair(path, None)
+    open_as(path, None, None)
 }
 
 fn open_pair(path: &Path, flash: Option<&Path>) -> (Status, *mut Store) {
-    let text = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
-    let (path, flash) = (text(path), flash.map(text));
+    open_as(path, flash, None)
+}
+
+fn open_as(path: &Path, flash: Option<&Path>, layout: Option<&str>) -> (Status, *mut Store) {
+    let text = |text: &str| CString::new(text).unwrap();
+    let (path, flash) = (text(path.to_str().unwrap()), flash.map(|f| text(f.to_str().unwrap())));
+    let layout = layout.map(text);
     let flash = flash.as_ref().map_or(null(), |flash| flash.as_ptr());
+    let layout = layout.as_ref().map_or(null(), |layout| layout.as_ptr());
     let mut store = null_mut();
     // SAFETY: strings and an out parameter that live as long as the call.
-    let status = unsafe { imbrex_store_open(path.as_ptr(), flash, null(), &raw mut store) };
+    let status = unsafe { imbrex_store_open(path.as_ptr(), flash, layout, &raw mut store) };
     (status, store)
+}
+
+#[test]
+fn every_bad_path_is_refused_in_the_words_of_the_table() {
+    super::bad_paths::check_all(|row| row.outcome.1, &|path, layout| {
+        let (status, _) = open_as(path, None, layout);
+        (status as i32, last_error())
+    });
 }
 
 /// A store on a new drive, or on the existing one.
@@ -184,7 +198,7 @@ fn invalid_arguments_are_refused() {
         assert_eq!(open_store(path).0, expected, "{}", last_error());
         assert!(last_error().contains(says), "{:?} does not say {says:?}", last_error());
     };
-    check(&at("none"), Status::NotFound, "imbrex drive create");
+    check(&at("none"), Status::NotFound, "create a drive there first");
     std::fs::write(at("text"), "no drive at all").unwrap();
     check(&at("text"), Status::Unsupported, "not an Imbrex drive image");
     let store = store_at(&at("drive"));
@@ -284,8 +298,8 @@ fn a_store_opens_with_its_flash_drive() {
     };
     refused(None, Status::Unsupported, "which was not given");
     refused(Some(&other), Status::Unsupported, "the wrong flash drive");
-    refused(Some(&dir.path().join("nosuch")), Status::NotFound, "--flash");
-    refused(Some(&main), Status::Busy, "flash drive");
+    refused(Some(&dir.path().join("nosuch")), Status::NotFound, "nosuch: no such file");
+    refused(Some(&main), Status::Busy, "in use by this process");
     let (status, store) = open_pair(&main, Some(&flash));
     assert_eq!(status, Status::Ok, "{}", last_error());
     let (_, fruit) = keyspace_of(store, c"fruit", false);

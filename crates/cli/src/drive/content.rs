@@ -1,23 +1,18 @@
 //! The content that `drive create` and `drive format` make on a drive: a store, room for the files of
 //! another database, or nothing.
 
-use crate::error::{CliError, Context, causes};
+use crate::error::CliError;
 use crate::output::Report;
 use crate::store::layout_named;
-use imbrex::stack::{Drives, Layout, LayoutError};
+use imbrex::stack::{Drives, Formatting, Layout};
 use imbrex_bench::ByteCount;
-use imbrex_bench::profile_choice::layout_for;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{Blocks, Geometry};
-use imbrex_files::FilesError;
-use imbrex_files::tiers::FlashError;
-use imbrex_translate::BandsError;
-use std::error::Error;
 use std::path::Path;
 
 /// Arguments that choose the content.
 #[derive(clap::Args, Debug)]
-pub(super) struct Content {
+pub(super) struct NewContent {
     /// Layout of the store on the drive; `imbrex layouts` lists them [default: the usual layout for such
     /// a drive]
     #[arg(long, value_name = "NAME")]
@@ -34,71 +29,83 @@ pub(super) struct Content {
     table_len: Option<ByteCount>,
 }
 
-impl Content {
+impl NewContent {
     /// The layout that the user named, if any.
     pub(super) fn asked(&self) -> Result<Option<Layout>, CliError> {
         layout_named(self.layout.as_deref())
     }
 
-    /// The layout for a drive of this geometry; `None` if the drive stays blank.
-    pub(super) fn layout(
+    /// How a drive of this geometry at `path` is formatted; `None` if it stays blank.
+    pub(super) fn formatting(
         &self,
+        path: &Path,
         geometry: &Geometry,
-        what: &str,
-    ) -> Result<Option<Layout>, CliError> {
+        format_id: u64,
+    ) -> Result<Option<Formatting>, CliError> {
         let asked = self.asked()?;
         if self.blank {
             return Ok(None);
         }
-        let fitting = layout_for(geometry, asked);
-        fitting.map(Some).map_err(|error| CliError::usage(CliError::of(what, &error).to_string()))
+        let mut formatting = Formatting::new(path, geometry, asked, format_id)?;
+        if let Some(ByteCount(len_bytes)) = self.table_len {
+            formatting.recipe.placement_options.unit_len = Blocks::holding(len_bytes);
+        }
+        Ok(Some(formatting))
     }
 
     /// Checks that the user named a flash drive if the layout needs one, and none otherwise. `how` is the
     /// advice for a missing one.
     pub(super) fn check_flash(
         &self,
-        layout: Option<Layout>,
+        formatting: Option<&Formatting>,
         flash: Option<&Path>,
-        what: &str,
+        path: &Path,
         how: &str,
     ) -> Result<(), CliError> {
-        let why = match (layout.filter(|layout| layout.takes_flash()), flash) {
-            (Some(layout), _) if self.no_store => format!(
-                "{layout} takes a flash drive, which the databases of `imbrex run` cannot use; choose another \
-                 layout, or omit --no-store"
-            ),
-            (Some(layout), None) => {
-                format!("{layout} takes a flash drive in addition to the drive; {how}")
+        let cannot =
+            |why: String| CliError::usage(format!("cannot format {}: {why}", path.display()));
+        match formatting {
+            None if flash.is_some() => {
+                Err(cannot("a blank drive has no use for a flash drive; omit --flash".to_owned()))
             }
-            (None, Some(_)) => {
-                let holds = layout.map_or("a blank drive", Layout::name);
-                let with: Vec<_> =
-                    Layout::all().filter(|l| l.takes_flash()).map(Layout::name).collect();
-                let with = with.join(", ");
-                format!(
-                    "{holds} has no use for a flash drive; omit --flash, or choose --layout {with}"
-                )
+            Some(formatting) if self.no_store && formatting.layout.takes_flash() => {
+                Err(cannot(format!(
+                    "{} takes a flash drive, which the databases of `imbrex run` cannot use; choose another layout, \
+                     or omit --no-store",
+                    formatting.layout
+                )))
             }
-            _ => return Ok(()),
-        };
-        Err(CliError::usage(format!("{what}: {why}")))
+            Some(formatting) => formatting.check_flash(flash.is_some()).map_err(|error| {
+                CliError::from(error).with_hint(if flash.is_some() { "omit --flash" } else { how })
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Makes the content on blank drives.
     pub(super) fn make(
         &self,
+        formatting: Option<&Formatting>,
         drives: Drives,
-        layout: Option<Layout>,
-        format_id: u64,
-        shown: &str,
-    ) -> Result<(), CliError> {
-        match layout {
+        runtime: &Runtime,
+    ) -> Result<(), imbrex::Error> {
+        match formatting {
             None => Ok(()),
-            Some(layout) if self.no_store => {
-                format_files(drives, layout, self.table_len, format_id, shown)
-            }
-            Some(layout) => format(drives, layout, format_id, shown),
+            Some(formatting) if self.no_store => formatting.files(drives, runtime).map(drop),
+            Some(formatting) => formatting.closed_store(drives, runtime),
+        }
+    }
+
+    /// Makes the content on copies of drives.
+    pub(super) fn rehearse(
+        &self,
+        formatting: Option<&Formatting>,
+        copies: Drives,
+    ) -> Result<(), imbrex::Error> {
+        match formatting {
+            None => Ok(()),
+            Some(formatting) if self.no_store => formatting.rehearse_files(copies),
+            Some(formatting) => formatting.rehearse_store(copies),
         }
     }
 }
@@ -111,57 +118,4 @@ pub(super) fn describe(report: &mut Report, layout: Option<Layout>, flash: Optio
         let flash = flash.display().to_string();
         report.row("flash drive", flash.as_str(), flash.as_str());
     }
-}
-
-/// Makes an empty store on a blank drive.
-fn format(drives: Drives, layout: Layout, format_id: u64, shown: &str) -> Result<(), CliError> {
-    let runtime = Runtime::threads(1);
-    let recipe = layout.recipe(drives.main.geometry());
-    let what = || format!("cannot make a store on {shown}");
-    let stack = layout
-        .format_with(drives, &runtime, &recipe, format_id)
-        .map_err(|error| cannot_format(what(), &error))?;
-    let room = stack.db.check_room();
-    stack.close().context(what)?;
-    room.map_err(|error| {
-        CliError::usage(format!(
-            "{}: it is too small for layout {layout}: {error}, or shorter zones",
-            what()
-        ))
-    })
-}
-
-/// Makes a file layer without files on a blank drive.
-fn format_files(
-    drives: Drives,
-    layout: Layout,
-    table_len: Option<ByteCount>,
-    format_id: u64,
-    shown: &str,
-) -> Result<(), CliError> {
-    let mut recipe = layout.recipe(drives.main.geometry());
-    if let Some(ByteCount(len_bytes)) = table_len {
-        recipe.placement_options.unit_len = Blocks::holding(len_bytes);
-    }
-    let formatted = layout.format_files(drives, &Runtime::threads(1), &recipe, format_id);
-    let what = format!("cannot format {shown}");
-    formatted.map(drop).map_err(|error| cannot_format(what, &error))
-}
-
-fn cannot_format(what: String, error: &LayoutError) -> CliError {
-    let error_line = CliError::of(what, error);
-    if is_misfit(error) { CliError::usage(error_line.to_string()) } else { error_line }
-}
-
-/// Whether the drive does not suit the layout, as opposed to a drive that fails.
-fn is_misfit(error: &(dyn Error + 'static)) -> bool {
-    causes(error).any(|cause| {
-        matches!(
-            cause.downcast_ref(),
-            Some(FilesError::Unsuitable { .. } | FilesError::Flash(FlashError::TooSmall { .. }))
-        ) || matches!(
-            cause.downcast_ref(),
-            Some(BandsError::TooSmall { .. } | BandsError::Option { .. })
-        )
-    })
 }

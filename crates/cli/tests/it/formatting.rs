@@ -3,7 +3,7 @@
 use crate::{imbrex, imbrex_with, json_lines};
 use std::fs;
 
-const HOLDS: &str = "--erase formats it all the same, and its content is lost";
+const HOLDS: &str = "or erase this one, whose content is then lost; --erase erases it";
 
 /// Blank drives, one of each rule.
 const BLANK: [&[&str]; 4] = [

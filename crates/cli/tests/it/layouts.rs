@@ -113,7 +113,7 @@ fn a_drive_opens_only_with_its_own_flash_drive() {
     assert!(!path.exists() && !flash.exists(), "nothing is left of a drive that was not made");
     shelf
         .create("d", &[&flash_arg[..], &["--layout", "smrdb", "--capacity", "512MiB"]].concat())
-        .fails(2, &["smrdb has no use for a flash drive", "--layout smrdb-offload"]);
+        .fails(2, &["smrdb has no use for a flash drive", "choose smrdb-offload"]);
     create("d", &flash_arg).ok();
     let other_arg = with(&other);
     let other_arg: Vec<&str> = other_arg.iter().map(String::as_str).collect();

@@ -3,6 +3,8 @@
 
 mod arrivals;
 mod bad_input;
+#[path = "../../../imbrex/tests/it/bad_paths.rs"]
+mod bad_paths;
 mod closed_pipes;
 mod crash;
 mod drives;

@@ -150,7 +150,7 @@ fn a_drive_is_served_until_ctrl_c() {
     assert_eq!(serving.url, format!("nbd+unix:///disk?socket={socket}"));
     greeted(UnixStream::connect(&socket).unwrap());
     let twice = imbrex(&["serve", "--drive", &drive, "--socket", &blank.path("t")]);
-    twice.fails(4, &["cannot open drive", "in use"]);
+    twice.fails(4, &["cannot open", "in use"]);
     let same = imbrex(&["serve", "--memory", "1MiB", "--socket", &socket]);
     same.fails(4, &[&socket, "a server listens there"]);
     let report = serving.stop();

@@ -375,6 +375,7 @@ fn open_file(path: &Path) -> Result<File, ImageError> {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             ImageError::NotFound { path: path.to_owned() }
         }
+        ErrorKind::PermissionDenied => ImageError::NotPermitted { path: path.to_owned() },
         _ => host(path, "looking at the image")(error),
     })?;
     let file_type = metadata.file_type();

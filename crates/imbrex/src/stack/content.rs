@@ -104,8 +104,12 @@ fn reads_as_zeros(disk: &dyn Disk, range: BlockRange) -> Result<bool, DiskError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stack::{Drives, mount};
+    use imbrex_clockwork::Runtime;
     use imbrex_disk::{Persist, ZoneId};
     use imbrex_disk_sim::SimDisk;
+    use imbrex_translate::DriverOptions;
+    use std::sync::Arc;
 
     #[test]
     fn marks_at_both_ends_of_a_conventional_drive_are_seen() {
@@ -126,5 +130,21 @@ mod tests {
         let last = disk.geometry().zone_range(ZoneId(63)).unwrap().start;
         disk.write(last, &[0; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
         assert_eq!(first_data(&disk).unwrap().unwrap(), "1 of its 64 zones are written");
+    }
+
+    /// The driver has two copies of its superblock. The file layer took the lost one for an unreadable catalog.
+    #[test]
+    fn a_block_device_with_an_unreadable_superblock_is_one() {
+        for zone in 0..2 {
+            let disk = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
+            let below = || Arc::clone(&disk) as Arc<dyn Disk>;
+            let options = DriverOptions { buffer_len: Blocks::new(256), ..Default::default() };
+            drop(BlockDriver::format(below(), &options).unwrap());
+            disk.damage(BlockRange::new(Lba::new(zone * 256), Blocks::new(1)));
+            let error = mount(Drives::from(below()), &Runtime::threads(1)).err().unwrap();
+            let content = Content::of_unmounted(&*disk, &error);
+            assert_eq!(content, Some(Content::BlockDevice), "zone {zone}: {error}");
+            BlockDriver::open(below(), &options).unwrap();
+        }
     }
 }

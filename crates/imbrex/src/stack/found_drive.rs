@@ -1,9 +1,12 @@
 //! A drive by its path: an image file, or a block device of this machine.
 
+#[cfg(doc)]
+use crate::ErrorKind;
+use crate::error::Error;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Persist, Rule, ZoneState};
-use imbrex_disk_host::{HostDisk, HostDiskError, is_block_device};
-use imbrex_disk_sim::{ImageError, OpenOptions, SimDisk};
-use std::path::Path;
+use imbrex_disk_host::{HostDisk, is_block_device};
+use imbrex_disk_sim::{OpenOptions, SimDisk};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What lies at a path, open.
@@ -15,32 +18,34 @@ pub enum FoundDrive {
     Device(Arc<HostDisk>),
 }
 
-/// Why what lies at a path cannot be opened as a drive.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FindError {
-    /// No image, or none that opens.
-    #[error("{0}")]
-    Image(#[source] ImageError),
-    /// A block device that does not open.
-    #[error("{0}")]
-    Device(#[source] HostDiskError),
-}
-
 impl FoundDrive {
     /// Opens the drive at `path`; `options` are for one that is emulated.
     ///
     /// # Errors
-    /// [`FindError`].
-    pub fn open(path: &Path, options: OpenOptions) -> Result<FoundDrive, FindError> {
+    /// [`ErrorKind::NotFound`], [`ErrorKind::NotAStore`] for a directory or a foreign file, [`ErrorKind::InUse`],
+    /// [`ErrorKind::NotPermitted`], [`ErrorKind::NewerVersion`], [`ErrorKind::Damaged`], [`ErrorKind::Unsupported`],
+    /// [`ErrorKind::Io`].
+    pub fn open(path: &Path, options: OpenOptions) -> Result<FoundDrive, Error> {
         // A name such as /dev/sdz without a device is reported as a missing device, not as a missing image.
         let is_device_name = path.starts_with("/dev") && !path.starts_with("/dev/shm");
         if is_block_device(path).unwrap_or(is_device_name) {
-            let device = HostDisk::open(path).map_err(FindError::Device)?;
+            let device = HostDisk::open(path).map_err(|error| Error::at("open", path, error))?;
             return Ok(FoundDrive::Device(Arc::new(device)));
         }
-        let image = SimDisk::open_image(path, options).map_err(FindError::Image)?;
+        let image = SimDisk::open_image(path, options);
+        let image = image.map_err(|error| Error::at("open", path, error))?;
         Ok(FoundDrive::Image(Arc::new(image)))
+    }
+
+    /// The canonical path of what lies at `path`.
+    ///
+    /// # Errors
+    /// Where there is none, as [`FoundDrive::open`].
+    pub fn canonical_path(path: &Path) -> Result<PathBuf, Error> {
+        path.canonicalize().map_err(|source| {
+            let opened = FoundDrive::open(path, OpenOptions::default());
+            opened.err().unwrap_or_else(|| Error::at("open", path, source))
+        })
     }
 
     /// Makes it blank, as far as [`looked_at`] tells: zones are reset, and what is looked at where writes go anywhere

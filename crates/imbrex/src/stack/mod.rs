@@ -10,6 +10,12 @@
 //!                            \-> FileLayer (first fit) -> the flash drive
 //! ```
 //!
+//! ```text
+//!   path --> DrivePaths --find--> FoundDrives --open--> Stack                     a store that exists
+//!                                     \--blank--> Drives --> Formatting --> Stack    a new one on a drive that exists
+//!   path --> NewImage --create_images--> Drives --> Formatting --> Stack             a new one in a new image
+//! ```
+//!
 //! A published store is one line of the table ([`Layout::all`]); no other code knows which parts make it. Formatting
 //! records the layout's name on the drive, so a drive opens as what it is ([`mount`]) and refuses to be opened as
 //! anything else ([`Layout::open`]).
@@ -52,14 +58,19 @@ mod drives;
 mod error;
 mod found_drive;
 mod layout;
+mod making;
+pub(crate) mod opening;
 mod recipe;
 
+pub use crate::error::{causes, error_text};
 pub use compose::{Mounted, Stack, mount};
 pub use content::{Content, first_data};
 pub use drives::{Beside, Drives};
 pub use error::LayoutError;
-pub use found_drive::{FindError, FoundDrive, looked_at};
+pub use found_drive::{FoundDrive, looked_at};
 pub use layout::Layout;
+pub use making::{Formatting, NewImage, create_images};
+pub use opening::{DrivePaths, FlashPath, FoundDrives, PowerCut, Unmounted, require_layout};
 pub use recipe::{Recipe, Recording, table_len_bytes_in, unit_len};
 
 #[cfg(test)]

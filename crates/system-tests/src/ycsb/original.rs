@@ -217,7 +217,7 @@ impl Original {
         let work = ["workload=site.ycsb.workloads.CoreWorkload", "operationcount=1"];
         let told = said(with(self.java_on(path).arg("-t"), &work))?;
         ensure!(
-            told.contains("Imbrex: cannot open drive") && told.contains("drive create"),
+            told.contains("Imbrex: cannot open") && told.contains("create a drive there first"),
             "{told}"
         );
         let drive = self.drive(path)?;
