@@ -6,7 +6,7 @@
 //!   kernels     filesystems                     ext4, xfs, btrfs --> imbrex serve --> a drive that loses power
 //!               ublk  zoned  (guest)            a virtual machine's kernel: block devices of imbrex, zoned drives
 //!                  |
-//!   ground      cargo  packages  program        what is built, what the machine has, what a program prints
+//!   ground      cargo  packages  program  scratch   what is built, what the machine has, what a program prints
 //! ```
 //!
 //! Each module above the ground is one chore of `cargo xtask`: its arguments, and a function that runs it.
@@ -29,6 +29,7 @@ mod guest;
 pub mod packages;
 pub mod program;
 mod random;
+pub mod scratch;
 mod spread;
 pub mod stress;
 pub mod ublk;

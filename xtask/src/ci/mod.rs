@@ -30,6 +30,7 @@ use crate::cargo::{self, Cargo, TESTED_FEATURES};
 use crate::{book, golden, pages, tidy};
 use anyhow::{Context, Result, anyhow, ensure};
 use commit::Commit;
+use imbrex_system_tests::scratch::Scratch;
 use imbrex_system_tests::{adapters, block, filesystems, ycsb};
 use std::path::Path;
 use std::process::Command;
@@ -152,8 +153,10 @@ impl Gate {
 fn run_all(root: &Path) -> Result<()> {
     let start = step::now();
     let mut gate = Gate::default();
+    let scratch = Scratch::new(root, "gate")?;
+    let scratch = scratch.path();
     for (name, _) in FIRST {
-        gate.note(name, step::run(root, name, Shown::AsItComes)?);
+        gate.note(name, step::run(root, name, scratch, Shown::AsItComes)?);
     }
     let gate = Mutex::new(gate);
     let has_failed = AtomicBool::new(false);
@@ -162,7 +165,7 @@ fn run_all(root: &Path) -> Result<()> {
             if has_failed.load(Ordering::Relaxed) {
                 break;
             }
-            let done = step::run(root, name, Shown::AtTheEnd);
+            let done = step::run(root, name, scratch, Shown::AtTheEnd);
             has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
             gate.lock().unwrap_or_else(PoisonError::into_inner).note(name, done?);
         }

@@ -32,15 +32,15 @@ pub(super) enum Shown {
     AtTheEnd,
 }
 
-/// Runs the step called `name` in a process of its own.
-pub(super) fn run(root: &Path, name: &str, shown: Shown) -> Result<Done> {
+/// Runs the step called `name` in a process of its own, with `scratch` for temporary files.
+pub(super) fn run(root: &Path, name: &str, scratch: &Path, shown: Shown) -> Result<Done> {
     let dir = directory(root);
     std::fs::create_dir_all(&dir).context("cannot make a directory for logs")?;
     let start = now();
     let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
     // Not by its path: the step `build` may put another program there.
     let mut command = Command::new("/proc/self/exe");
-    command.args(["ci", "--step", name]).current_dir(root);
+    command.args(["ci", "--step", name]).current_dir(root).env("TMPDIR", scratch);
     command.stdout(writer.try_clone().context("cannot share a pipe")?).stderr(writer);
     let mut child = command.spawn().context("cannot start xtask")?;
     // It holds the writing end: the output would never end.

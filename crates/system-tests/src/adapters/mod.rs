@@ -15,6 +15,7 @@ mod rocksdb;
 pub(crate) mod session;
 
 use crate::databases;
+use crate::scratch::Scratch;
 use crate::stress;
 use anyhow::{Context, Result};
 pub use build::Database;
@@ -34,7 +35,8 @@ const DRIVES: [(&str, &[&str]); 4] = [
 /// (T2). HyperLevelDB, which is no package, is skipped if it is not installed.
 pub fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result<()> {
     let Some(built) = build(root, may_skip, only)? else { return Ok(()) };
-    let dir = root.join("target/adapters/test");
+    let scratch = Scratch::new(root, "adapters-test")?;
+    let dir = scratch.path().join("test");
     for (layout, options) in DRIVES {
         let mut session = Session::new(root, &dir, layout, options)?;
         if built.rocksdb {
@@ -51,8 +53,8 @@ pub fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result<()> {
             story.with_context(|| format!("HyperLevelDB on {layout}"))?;
         }
     }
-    let session = |dir: &str| Session::new(root, &root.join(dir), DRIVES[0].0, DRIVES[0].1);
-    let levels = "target/adapters/test/levels";
+    let session = |dir: &Path| Session::new(root, dir, DRIVES[0].0, DRIVES[0].1);
+    let levels = &dir.join("levels");
     if built.rocksdb {
         session(levels)?.placed_by_level("levels_program", &["/long", "long"], 2)?;
         session(levels)?.placed_by_level("levels_program", &["/shared", "shared"], 1)?;
@@ -61,6 +63,5 @@ pub fn run(root: &Path, may_skip: bool, only: Option<Database>) -> Result<()> {
     if built.leveldb {
         session(levels)?.placed_by_level("load_program", &["/long", "long", "300"], 2)?;
     }
-    databases::test(&built, &dir)?;
-    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+    databases::test(&built, &dir)
 }

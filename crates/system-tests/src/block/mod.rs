@@ -8,6 +8,7 @@
 use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
+use crate::scratch::Scratch;
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -40,9 +41,8 @@ pub fn run(root: &Path, may_skip: bool) -> Result<()> {
         return Ok(());
     }
     cargo::build(root)?;
-    let dir = root.join("target/block");
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).context("cannot make a directory for test drives")?;
+    let scratch = Scratch::new(root, "block-test")?;
+    let dir = scratch.path().to_owned();
     for (door, sector) in
         [(Door::Socket, "512"), (Door::Socket, "4096"), (Door::Port, "512"), (Door::Tls, "4096")]
     {
@@ -54,7 +54,7 @@ pub fn run(root: &Path, may_skip: bool) -> Result<()> {
             format!("{door:?}")
         );
     }
-    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+    Ok(())
 }
 
 struct Stand {

@@ -29,6 +29,7 @@ mod writer;
 use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
+use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail, ensure};
 pub(crate) use kind::Kind;
 use kind::Shape;
@@ -100,8 +101,8 @@ pub fn run(root: &Path, args: &FilesystemsArgs) -> Result<()> {
 
 /// A few power cuts of each file system, and fio; a step of `cargo xtask ci`.
 pub fn shortly(root: &Path) -> Result<()> {
-    let dir = root.join("target/filesystems");
-    each(root, &dir, &Kind::ALL, true, |drives| {
+    let scratch = Scratch::new(root, "filesystems-test")?;
+    each(root, scratch.path(), &Kind::ALL, true, |drives| {
         let fio = drives.fio(4, None)?;
         Ok(format!("{}; verified by fio: {fio}", drives.run(2, 4)?))
     })
