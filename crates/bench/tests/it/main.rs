@@ -1,8 +1,9 @@
 //! Benchmarks do what their names say, and in virtual time a seed determines a run.
 
 use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
+use imbrex_bench::options::Mode;
 use imbrex_bench::report::Report;
-use imbrex_bench::{BenchOptions, ByteCount, Mode, RunProgress, run, run_watched};
+use imbrex_bench::{BenchOptions, ByteCount, RunProgress, run, run_watched};
 use imbrex_clockwork::{Clock, WallClock};
 use std::ops::ControlFlow;
 
