@@ -189,8 +189,18 @@ impl Report {
 /// The tables for people.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = &self.setup;
-        writeln!(
+        writeln!(f, "{}", self.setup)?;
+        for run in &self.runs {
+            writeln!(f, "\n{run}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = self;
+        write!(
             f,
             "{} of {}, {}; {} clients, seed {}, keys {} B, values {} B, {} keys; {}",
             s.drive,
@@ -205,11 +215,7 @@ impl fmt::Display for Report {
                 Mode::Virtual => "virtual time",
                 Mode::Threads => "this machine's time",
             }
-        )?;
-        for run in &self.runs {
-            writeln!(f, "\n{run}")?;
-        }
-        Ok(())
+        )
     }
 }
 

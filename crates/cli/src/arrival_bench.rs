@@ -1,5 +1,6 @@
 //! `bench arrivals`: all layouts under all arrival models at several loads, by the crate `imbrex-bench`.
 
+use crate::data_file::DataArgs;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
@@ -19,11 +20,14 @@ pub(crate) struct ArrivalBenchArgs {
     /// Directory for the table (text), the numbers (JSON) and the picture (SVG); created if missing
     #[arg(long, value_name = "DIR", default_value = "bench-arrivals")]
     out: PathBuf,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 impl ArrivalBenchArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
-        // An output directory that cannot be written fails now: the runs may take half an hour.
+        // An output that cannot be written fails now: the runs may take half an hour.
+        let data = self.data.open()?;
         let is_json = session.out.is_json()?;
         let dir = &self.out;
         std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
@@ -39,7 +43,11 @@ impl ArrivalBenchArgs {
         let report = arrival_bench(&self.options, watch);
         drop(progress);
         let report = report.map_err(crate::ycsb::failed)?;
-        let table = text(&report);
+        let table = table(&report);
+        if let Some(data) = data.filter(|_| !report.interrupted) {
+            data.write(vec![table.data(report.title())])?;
+        }
+        let table = format!("{}\n\n{}", report.title(), table.text());
         let told = match is_json {
             true => session.out.bytes(report.to_json().as_bytes()),
             false => session.out.bytes(table.as_bytes()),
@@ -92,7 +100,7 @@ fn row(run: &ArrivalRun) -> Vec<String> {
     cells
 }
 
-fn text(report: &ArrivalBenchReport) -> String {
+fn table(report: &ArrivalBenchReport) -> Table {
     let mut table = Table::new(&[
         "layout",
         "model",
@@ -108,5 +116,5 @@ fn text(report: &ArrivalBenchReport) -> String {
         "remark",
     ]);
     report.runs.iter().for_each(|run| table.row(row(run)));
-    format!("{}\n\n{}", report.title(), table.text())
+    table
 }

@@ -22,6 +22,7 @@ mod arrivals;
 mod byte_size;
 mod check;
 mod completions;
+mod data_file;
 mod demo;
 mod device;
 mod drive;
@@ -103,7 +104,7 @@ enum Command {
     /// Print the content of a file or a structure of the drive as text, for debugging
     Dump(dump::DumpArgs),
     /// Measure the store with the benchmarks of db_bench, in modelled or real time
-    Bench(measure::BenchArgs),
+    Bench(Box<measure::BenchArgs>),
     /// Measure a store with YCSB's core workloads
     #[command(subcommand)]
     Ycsb(ycsb::YcsbCommand),

@@ -1,10 +1,13 @@
 //! `bench`: measures the store with the benchmarks of db_bench, by the crate `imbrex-bench`.
 
 use crate::arrival_bench::ArrivalBenchArgs;
+use crate::data_file::DataArgs;
 use crate::error::{CliError, Context};
+use crate::output::Table;
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
 use crate::store::cannot_measure;
+use imbrex_bench::report::{Report, RunReport};
 use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +21,8 @@ pub(crate) struct BenchArgs {
     command: Option<BenchCommand>,
     #[command(flatten)]
     options: BenchOptions,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -78,11 +83,12 @@ impl BenchArgs {
             return args.run(session);
         }
         let is_json = session.out.is_json()?;
+        let data = self.data.open()?;
         let bars = Bars::default();
         let interrupt = session.interrupt.clone();
         let mut shown = Ok(());
         let is_read = AtomicBool::new(true);
-        let mut finished = |run: &imbrex_bench::report::RunReport| {
+        let mut finished = |run: &RunReport| {
             bars.clear();
             if !is_json && shown.is_ok() {
                 // Each benchmark is reported as it ends: the next may take a while.
@@ -105,7 +111,47 @@ impl BenchArgs {
             let report = serde_json::to_value(&report).context(|| "cannot write JSON")?;
             shown = session.out.json(&report);
         }
+        if let Some(data) = data.filter(|_| !report.interrupted) {
+            data.write(vec![table(&report).data(report.setup.to_string())])?;
+        }
         let is_interrupted = report.interrupted && session.interrupt.is_asked();
         if is_interrupted { Err(CliError::interrupted()) } else { shown }
     }
+}
+
+/// A row for each benchmark.
+fn table(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        "benchmark",
+        "operations",
+        "operations/s",
+        "operations per disk-second",
+        "mean, ms",
+        "p50",
+        "p99",
+        "p99.9",
+        "longest",
+        "WA",
+        "AWA",
+        "MWA",
+        "drive read, MB",
+        "written, MB",
+        "busy, s",
+    ]);
+    report.runs.iter().for_each(|run| table.row(row(run)));
+    table
+}
+
+fn row(run: &RunReport) -> Vec<String> {
+    let (l, d) = (&run.latency, &run.drive);
+    let mut cells = vec![run.benchmark.clone(), run.ops.to_string()];
+    cells.extend([run.ops_per_second, d.ops_per_disk_second].map(|rate| format!("{rate:.1}")));
+    let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p999_ns, l.max_ns];
+    cells.extend(times.map(|ns| format!("{:.3}", ns as f64 / 1e6)));
+    let ratios =
+        [run.engine.write_amp_ratio, d.added_write_amp_ratio, d.multiplied_write_amp_ratio];
+    cells.extend(ratios.map(|ratio| format!("{ratio:.2}")));
+    cells.extend([d.read_bytes, d.written_bytes].map(|bytes| format!("{:.1}", bytes as f64 / 1e6)));
+    cells.push(format!("{:.2}", d.busy_ns as f64 / 1e9));
+    cells
 }

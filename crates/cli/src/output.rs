@@ -236,6 +236,14 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// The same for the data file of a results page.
+    pub(crate) fn data(&self, title: impl Into<String>) -> imbrex_results::Table {
+        let (header, rows) = self.rows.split_first().expect("a table has a header");
+        let mut data = imbrex_results::Table::new(title, header);
+        rows.iter().for_each(|cells| data.row(cells.clone()));
+        data
+    }
+
     pub(crate) fn text(&self) -> String {
         let column_count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

@@ -1,5 +1,6 @@
 //! `repro`: reproduces published figures, by the crate `imbrex-repro`.
 
+use crate::data_file::DataArgs;
 use crate::error::{CliError, Context};
 use crate::output::{Format, Table, note};
 use crate::progress::{Progress, Unit};
@@ -7,7 +8,8 @@ use crate::session::Session;
 use crate::target::Target;
 use imbrex_bench::BenchError;
 use imbrex_repro::{
-    Figure, GivenTrace, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, repro,
+    Figure, GivenTrace, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, page,
+    repro,
 };
 use imbrex_workload::trace::TraceError;
 use serde_json::json;
@@ -43,6 +45,8 @@ pub(crate) struct ReproArgs {
     /// or repro for `all`]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// The directory of `repro all` without `--out`.
@@ -59,7 +63,8 @@ impl ReproArgs {
         let traces = traces.map_err(failed)?.leak();
         let size =
             Size { scale: self.scale, seed: self.seed, traces, only: self.only.clone().leak() };
-        // An output directory that cannot be created fails now: the runs may take an hour.
+        // An output that cannot be written fails now: the runs may take an hour.
+        let data = self.data.open()?;
         let format = session.out.page_format()?;
         let out = self.out.clone().or_else(|| (self.figure == "all").then(|| OUT_DEFAULT.into()));
         if let Some(dir) = &out {
@@ -79,6 +84,9 @@ impl ReproArgs {
             let page = dir.join(format!("{name}.html"));
             note(format!("{}; see {}", reproduction.verdicts(), page.display()));
         }
+        if let Some(data) = data.filter(|_| reproduction.unfinished.is_empty()) {
+            data.write(reproduction.tables().into_iter().map(data_table).collect())?;
+        }
         if reproduction.unfinished.is_empty() { told } else { Err(CliError::interrupted()) }
     }
 
@@ -97,6 +105,12 @@ impl ReproArgs {
         };
         repro(figures, size, self.jobs.get(), &watch, &is_stopped).map_err(failed)
     }
+}
+
+fn data_table(table: page::Table) -> imbrex_results::Table {
+    let mut data = imbrex_results::Table::new(table.title, table.header);
+    table.rows.into_iter().for_each(|cells| data.row(cells));
+    data
 }
 
 /// `NAME=FILE`.

@@ -23,6 +23,7 @@
 pub mod arrivals;
 pub mod chart;
 pub mod client_phase;
+mod data;
 mod execute;
 pub mod figure;
 mod figures;

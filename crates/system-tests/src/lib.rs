@@ -29,6 +29,7 @@ mod guest;
 pub mod packages;
 pub mod program;
 mod random;
+mod report;
 pub mod scratch;
 mod spread;
 pub mod stress;

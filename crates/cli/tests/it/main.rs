@@ -7,6 +7,7 @@ mod bad_input;
 mod bad_paths;
 mod closed_pipes;
 mod crash;
+mod data_files;
 mod drives;
 mod entries;
 mod figures;

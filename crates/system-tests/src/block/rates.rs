@@ -6,6 +6,7 @@
 use super::{Serving, packages};
 use crate::cargo;
 use crate::program::said;
+use crate::report::{DataArgs, Report};
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ pub struct RatesArgs {
     /// Length of each job, in seconds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// The result of one server in one round.
@@ -37,6 +40,7 @@ struct Turn {
 
 /// Prints operations per second and the servers' processor time, as a table.
 pub fn run(root: &Path, args: &RatesArgs) -> Result<()> {
+    let mut report = Report::new(&args.data)?;
     let needs = [super::NEEDS[2], ("/usr/bin/nbdkit", "nbdkit")];
     packages::provide(&needs, "nothing was measured", false)?;
     cargo::build(root)?;
@@ -44,10 +48,19 @@ pub fn run(root: &Path, args: &RatesArgs) -> Result<()> {
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).context("cannot make a directory for sockets")?;
     let stand = Stand { imbrex: cargo::imbrex(root), dir, seconds: args.seconds };
-    println!(
-        "| 4 KiB | under way | imbrex, a second | nbdkit, a second | imbrex / nbdkit | imbrex, us of the processor | nbdkit, us |"
+    let title = format!("4 KiB at random: medians, least and most, of rounds: {}", args.rounds);
+    report.table(
+        &title,
+        &[
+            "4 KiB",
+            "under way",
+            "imbrex, a second",
+            "nbdkit, a second",
+            "imbrex / nbdkit",
+            "imbrex, us of the processor",
+            "nbdkit, us",
+        ],
     );
-    println!("|---|---|---|---|---|---|---|");
     for (load, depth) in LOADS {
         let mut turns = Vec::new();
         for _ in 0..args.rounds {
@@ -57,14 +70,17 @@ pub fn run(root: &Path, args: &RatesArgs) -> Result<()> {
             Spread::of(&turns.iter().map(value).collect::<Vec<f64>>())
         };
         let ratio = of(|(ours, theirs)| ours.ops_per_second / theirs.ops_per_second);
-        println!(
-            "| {load} | {depth} | {:.0} | {:.0} | {ratio:.2} | {:.1} | {:.1} |",
-            of(|turn| turn.0.ops_per_second),
-            of(|turn| turn.1.ops_per_second),
-            of(|turn| turn.0.us_per_op),
-            of(|turn| turn.1.us_per_op),
-        );
+        report.row(vec![
+            load.to_owned(),
+            depth.to_string(),
+            format!("{:.0}", of(|turn| turn.0.ops_per_second)),
+            format!("{:.0}", of(|turn| turn.1.ops_per_second)),
+            format!("{ratio:.2}"),
+            of(|turn| turn.0.us_per_op).to_string(),
+            of(|turn| turn.1.us_per_op).to_string(),
+        ]);
     }
+    report.write(root)?;
     std::fs::remove_dir_all(&stand.dir).context("cannot remove the sockets")
 }
 

@@ -4,10 +4,10 @@
 //! the drive nearly full. A part is counted until the database is closed, which ends running compactions.
 
 use super::db_bench::{PAIR_LEN_BYTES, db_bench, measure, within};
-use super::markdown::{header, row};
 use crate::adapters::build::{Built, Database};
 use crate::adapters::counters::Counters;
 use crate::adapters::session::Session;
+use crate::report::Report;
 use crate::spread::{mean, with_range};
 use anyhow::{Result, ensure};
 use std::path::Path;
@@ -190,17 +190,17 @@ fn program(
 }
 
 /// Runs the measurement.
-pub(super) fn run(built: &Built, dir: &Path, runs: u32) -> Result<()> {
+pub(super) fn run(built: &Built, dir: &Path, runs: u32, report: &mut Report) -> Result<()> {
     if built.rocksdb {
         for store in [ROCKSDB, ROCKSDB_WITHOUT_LOG, ROCKSDB_ROUND_ROBIN] {
-            compare(built, dir, &RUN, store, runs)?;
+            compare(built, dir, &RUN, store, runs, report)?;
         }
     }
     if built.leveldb {
-        compare(built, dir, &RUN_LEVELDB, LEVELDB, runs)?;
+        compare(built, dir, &RUN_LEVELDB, LEVELDB, runs, report)?;
     }
     if built.hyperleveldb.is_some() {
-        compare(built, dir, &RUN_HYPERLEVELDB, HYPERLEVELDB, runs)?;
+        compare(built, dir, &RUN_HYPERLEVELDB, HYPERLEVELDB, runs, report)?;
     }
     Ok(())
 }
@@ -226,25 +226,36 @@ pub(super) fn rate_of_load(
 }
 
 /// One database under all schemes, as two tables.
-fn compare(built: &Built, dir: &Path, scale: &Scale, store: Store, runs: u32) -> Result<()> {
-    println!(
-        "\n{}: {} MB on a drive of {}, {runs} run(s).\n",
+fn compare(
+    built: &Built,
+    dir: &Path,
+    scale: &Scale,
+    store: Store,
+    runs: u32,
+    report: &mut Report,
+) -> Result<()> {
+    let runs_shown = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
+    let title = format!(
+        "{}, {} MB on a drive of {}, {runs_shown}",
         store.name,
         scale.load_len_bytes / 1_000_000,
         scale.drive
     );
-    header(&[
-        "scheme",
-        "pairs/s of the drive's time",
-        "of the last eighth",
-        "rewritten tracks",
-        "syncs of rewrites",
-        "commits",
-        "seeks",
-        "read, GB",
-        "written, GB",
-        "full, %",
-    ]);
+    report.table(
+        &title,
+        &[
+            "scheme",
+            "pairs/s of the drive's time",
+            "of the last eighth",
+            "rewritten tracks",
+            "syncs of rewrites",
+            "commits",
+            "seeks",
+            "read, GB",
+            "written, GB",
+            "full, %",
+        ],
+    );
     let mut rates = Vec::new();
     for (scheme, layout) in SCHEMES {
         let loads = (0..runs).map(|run| load(built, dir, scale, store, layout, run));
@@ -258,7 +269,7 @@ fn compare(built: &Built, dir: &Path, scale: &Scale, store: Store, runs: u32) ->
             each(
                 &|load| Ok(100.0 * load.all.get("live_bytes")? / load.all.get("capacity_bytes")?),
             )?;
-        row(&[
+        report.row(vec![
             scheme.to_owned(),
             with_range(&all),
             with_range(&end),
@@ -272,19 +283,21 @@ fn compare(built: &Built, dir: &Path, scale: &Scale, store: Store, runs: u32) ->
         ]);
         rates.push((mean(&all), mean(&end)));
     }
-    ratios(store, &rates);
+    ratios(store, &rates, report);
     Ok(())
 }
 
 /// The ratios of the means, with the paper's.
-fn ratios(store: Store, rates: &[(f64, f64)]) {
-    println!();
-    header(&["throughput", "paper", "here", "paper, at the end", "here, of the last eighth"]);
+fn ratios(store: Store, rates: &[(f64, f64)], report: &mut Report) {
+    report.table(
+        &format!("{}, ratios of throughput", store.name),
+        &["throughput", "paper", "here", "paper, at the end", "here, of the last eighth"],
+    );
     let over = |a: usize, b: usize| (rates[a].0 / rates[b].0, rates[a].1 / rates[b].1);
-    let show = |what: &str, paper: Option<f64>, at_end: Option<f64>, (all, end): (f64, f64)| {
+    let mut show = |what: &str, paper: Option<f64>, at_end: Option<f64>, (all, end): (f64, f64)| {
         let or_none = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.2}"));
         let cells = [or_none(paper), format!("{all:.2}"), or_none(at_end), format!("{end:.2}")];
-        row(&[&[what.to_owned()], &cells[..]].concat());
+        report.row([&[what.to_owned()], &cells[..]].concat());
     };
     let at_end = |a: usize, b: usize| match (store.database, a, b) {
         (Database::Rocksdb, 3, 1) => Some(2.17),

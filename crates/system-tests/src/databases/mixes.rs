@@ -12,10 +12,10 @@
 
 use super::db_bench::{PAIR_LEN_BYTES, db_bench, measure, within};
 use super::interlaced::{RUN, RUN_LONG_TABLES, SCHEMES, Scale, TEST, rate_of_load};
-use super::markdown::{header, row};
 use crate::adapters::build::Built;
 use crate::adapters::counters::Counters;
 use crate::adapters::session::Session;
+use crate::report::Report;
 use anyhow::{Result, ensure};
 use std::path::Path;
 
@@ -109,28 +109,31 @@ fn mixes(
 }
 
 /// Figure 7, as tables.
-pub(super) fn run(built: &Built, dir: &Path) -> Result<()> {
+pub(super) fn run(built: &Built, dir: &Path, report: &mut Report) -> Result<()> {
     let operations = RUN.load_len_bytes / PAIR_LEN_BYTES / LOADED_FOR_EACH_OPERATION;
-    println!(
-        "\nRocksDB: {} MB on a drive of {}, then mixes of {operations} operations; operations a second of the \
-         drive's time, and rewritten tracks.",
-        RUN.load_len_bytes / 1_000_000,
-        RUN.drive,
-    );
-    for (words, begins) in [
-        ("The mixes follow each other, the first when compaction rests", Begins::AtRest),
-        ("Each mix right behind a load of its own", Begins::BehindTheLoad),
-    ] {
-        println!("\n{words}:\n");
-        table(built, dir, begins, operations as f64)?;
+    let of = format!("{} MB on a drive of {}", RUN.load_len_bytes / 1_000_000, RUN.drive);
+    for (words, begins) in
+        [("at rest", Begins::AtRest), ("right after a load of its own", Begins::BehindTheLoad)]
+    {
+        let title = format!(
+            "Operations a second of the drive's time, and rewritten tracks, {words}; {of}, {operations} operations"
+        );
+        table(built, dir, begins, operations as f64, &title, report)?;
     }
     Ok(())
 }
 
 /// All schemes, and the claims of the paper.
-fn table(built: &Built, dir: &Path, begins: Begins, operations: f64) -> Result<()> {
+fn table(
+    built: &Built,
+    dir: &Path,
+    begins: Begins,
+    operations: f64,
+    title: &str,
+    report: &mut Report,
+) -> Result<()> {
     let names = MIXES.map(|(percent, _)| format!("R{percent}:W{}", 100 - percent));
-    header(&[&["scheme"], &names.each_ref().map(String::as_str)[..]].concat());
+    report.table(title, &[&["scheme"], &names.each_ref().map(String::as_str)[..]].concat());
     let mut rates: Vec<Vec<f64>> = Vec::new();
     for (scheme, layout) in SCHEMES {
         let mut cells = vec![scheme.to_owned()];
@@ -140,27 +143,31 @@ fn table(built: &Built, dir: &Path, begins: Begins, operations: f64) -> Result<(
             cells.push(format!("{rate:.0}, {:.0}", counters.get("rewritten_tracks")?));
             of_scheme.push(rate);
         }
-        row(&cells);
+        report.row(cells);
         rates.push(of_scheme);
     }
-    println!();
-    header(&["KVIMR at least above Seq and 3Phase, %", "paper", "here"]);
-    for (at, (name, (_, paper))) in names.into_iter().zip(MIXES).enumerate() {
+    let mut here = vec!["KVIMR at least above Seq and 3Phase, %".to_owned()];
+    here.extend((0..MIXES.len()).map(|at| {
         let of = |scheme: usize| rates[scheme][at];
-        let above = 100.0 * (of(2).min(of(3)) / of(0).max(of(1)) - 1.0);
-        row(&[name, format!("{paper}"), format!("{above:.1}")]);
-    }
+        format!("{:.1}", 100.0 * (of(2).min(of(3)) / of(0).max(of(1)) - 1.0))
+    }));
+    report.row(here);
+    let paper = MIXES.map(|(_, percent)| percent.to_string());
+    report.row([&["the paper's".to_owned()], &paper[..]].concat());
     Ok(())
 }
 
 /// Figure 8, as a table.
-pub(super) fn run_longer_tables(built: &Built, dir: &Path) -> Result<()> {
-    println!(
-        "\nRocksDB: {} MB on a drive of {}, pairs a second of the drive's time.\n",
+pub(super) fn run_longer_tables(built: &Built, dir: &Path, report: &mut Report) -> Result<()> {
+    let title = format!(
+        "Longer tables (figure 8): pairs a second of the drive's time, {} MB on a drive of {}",
         RUN_LONG_TABLES.load_len_bytes / 1_000_000,
         RUN_LONG_TABLES.drive
     );
-    header(&["tables, MB", "the paper's", "KVIMR-N", "KVIMR-M", "M above N, %", "paper"]);
+    report.table(
+        &title,
+        &["tables, MB", "the paper's", "KVIMR-N", "KVIMR-M", "M above N, %", "paper"],
+    );
     for (table_len_mib, paper_percent) in LONGER_TABLES {
         let scale = RUN_LONG_TABLES.with_tables(table_len_mib << 20);
         let rate = |layout| match rate_of_load(built, dir, &scale, layout) {
@@ -175,7 +182,7 @@ pub(super) fn run_longer_tables(built: &Built, dir: &Path) -> Result<()> {
             true => format!("{value:.digits$}"),
             false => "-".to_owned(),
         };
-        row(&[
+        report.row(vec![
             table_len_mib.to_string(),
             (8 * table_len_mib).to_string(),
             cell(naive, 0),

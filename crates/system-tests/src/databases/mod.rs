@@ -14,11 +14,11 @@
 
 mod db_bench;
 mod interlaced;
-mod markdown;
 mod mixes;
 mod zoned;
 
 use crate::adapters::build::{Built, Database, build};
+use crate::report::{DataArgs, Report};
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use zoned::Tables;
@@ -57,6 +57,8 @@ pub struct Args {
     /// Directory for the drives of 2 to 4 GB each, which are removed at the end [default: under target].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// Measures and prints Markdown.
@@ -68,15 +70,20 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     ensure!(!is_of_rocksdb || is_rocksdb, "{:?} is measured with RocksDB only", args.figure);
     let is_once = matches!(args.figure, Figure::Mixes | Figure::LongerTables);
     ensure!(!is_once || args.runs == 1, "{:?} is run once; omit --runs", args.figure);
+    let mut report = Report::new(&args.data)?;
     let Some(built) = build(root, false, only)? else { return Ok(()) };
     let dir = args.dir.clone().unwrap_or_else(|| root.join("target/adapters/databases"));
     match args.figure {
-        Figure::Interlaced => interlaced::run(&built, &dir, args.runs),
-        Figure::Mixes => mixes::run(&built, &dir),
-        Figure::LongerTables => mixes::run_longer_tables(&built, &dir),
-        Figure::Zoned => zoned::run(&built, &dir, args.runs, args.zoned_mib, args.tables),
-        Figure::Test => test(&built, &dir),
+        Figure::Interlaced => interlaced::run(&built, &dir, args.runs, &mut report)?,
+        Figure::Mixes => mixes::run(&built, &dir, &mut report)?,
+        Figure::LongerTables => mixes::run_longer_tables(&built, &dir, &mut report)?,
+        Figure::Zoned => {
+            let (runs, drive_len_mib) = (args.runs, args.zoned_mib);
+            zoned::run(&built, &dir, runs, drive_len_mib, args.tables, &mut report)?;
+        }
+        Figure::Test => return test(&built, &dir),
     }
+    report.write(root)
 }
 
 /// Runs small loads with a known outcome.

@@ -6,10 +6,10 @@
 //! with tables as long as a zone, in RocksDB's default order only, because such a table dies with its zone.
 
 use super::db_bench::{PAIR_LEN_BYTES, db_bench, measure, within};
-use super::markdown::{header, row};
 use crate::adapters::build::Built;
 use crate::adapters::counters::Counters;
 use crate::adapters::session::Session;
+use crate::report::Report;
 use anyhow::{Result, ensure};
 use std::path::Path;
 
@@ -159,15 +159,16 @@ pub(super) fn run(
     runs: u32,
     drive_len_mib: u64,
     tables: Option<Tables>,
+    report: &mut Report,
 ) -> Result<()> {
     let is_asked = |of| tables.is_none_or(|asked| asked == of);
     if is_asked(Tables::Short) {
         let scale = Scale::run(drive_len_mib);
-        table(built, dir, runs, &scale, &ORDERS, &PAIR_PERCENTS)?;
+        table(built, dir, runs, &scale, &ORDERS, &PAIR_PERCENTS, report)?;
     }
     if is_asked(Tables::Long) {
         let scale = Scale::run(drive_len_mib).with_long_tables(8);
-        table(built, dir, runs, &scale, &ORDERS[1..], &LONG_PAIR_PERCENTS)?;
+        table(built, dir, runs, &scale, &ORDERS[1..], &LONG_PAIR_PERCENTS, report)?;
     }
     Ok(())
 }
@@ -179,23 +180,27 @@ fn table(
     scale: &Scale,
     orders: &[(&str, u32)],
     percents: &[u64],
+    report: &mut Report,
 ) -> Result<()> {
-    println!(
-        "\nRocksDB on a drive of {} MiB in zones of {}, tables of {} bytes.\n",
+    let title = format!(
+        "RocksDB on a drive of {} MiB in zones of {}, tables of {} bytes",
         scale.drive_len_mib, scale.zone_len, scale.table_len_bytes
     );
-    header(&[
-        "placement",
-        "tables go down by",
-        "pairs, % of the drive",
-        "full after load, overwrites, %",
-        "device WA, load",
-        "overwrites",
-        "zones cleaned",
-        "moved, MB",
-        "zones reset",
-        "pairs/s of the drive's time",
-    ]);
+    report.table(
+        &title,
+        &[
+            "placement",
+            "tables go down by",
+            "pairs, % of the drive",
+            "full after load, overwrites, %",
+            "device WA, load",
+            "overwrites",
+            "zones cleaned",
+            "moved, MB",
+            "zones reset",
+            "pairs/s of the drive's time",
+        ],
+    );
     for (placement, layout) in LAYOUTS {
         for &(order_name, order) in orders {
             for &percent in percents {
@@ -208,7 +213,7 @@ fn table(
                         // What does not fit ends the program: the row says so.
                         Err(error) => vec![format!("failed: {}", last_line(&format!("{error:#}")))],
                     };
-                    row(&[&name[..], &[percent.to_string()], &cells].concat());
+                    report.row([&name[..], &[percent.to_string()], &cells].concat());
                 }
             }
         }

@@ -29,8 +29,10 @@ mod writer;
 use crate::cargo;
 use crate::packages::{self, Need};
 use crate::program::said;
+use crate::report::{DataArgs, Report};
 use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail, ensure};
+use imbrex_results::Table;
 pub(crate) use kind::Kind;
 use kind::Shape;
 use lives::Lives;
@@ -77,7 +79,7 @@ pub struct FilesystemsArgs {
     #[arg(long)]
     seed: Option<u64>,
     /// Instead of power cuts, run fio for about this many seconds, and verify its data
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["cuts", "first_seed", "seed"])]
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["cuts", "first_seed", "seed", "data"])]
     fio: Option<u64>,
     /// Instead of verifying, record the requests that reach the device, as NAME.csv.zst in this directory
     #[arg(long, value_name = "DIR", requires = "fio")]
@@ -85,6 +87,8 @@ pub struct FilesystemsArgs {
     /// Directory for the drives, best in memory [default: target/filesystems]
     #[arg(long)]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// Builds the programs and runs the tests that `args` ask for.
@@ -93,35 +97,74 @@ pub fn run(root: &Path, args: &FilesystemsArgs) -> Result<()> {
     let kinds = args.only.map_or(Kind::ALL.to_vec(), |only| vec![only]);
     let first_seed = args.seed.unwrap_or(args.first_seed);
     let cuts = if args.seed.is_some() { CUTS_OF_DRIVE } else { args.cuts };
-    each(root, &dir, &kinds, false, |drives| match args.fio {
-        Some(seconds) => Ok(drives.fio(seconds, args.record.as_deref())?.to_string()),
-        None => Ok(drives.run(first_seed, cuts)?.to_string()),
-    })
+    if let Some(seconds) = args.fio {
+        let fio = |drives: &Drives<'_>| drives.fio(seconds, args.record.as_deref());
+        return each(root, &dir, &kinds, false, fio).map(drop);
+    }
+    let mut report = Report::new(&args.data)?;
+    let tallies = each(root, &dir, &kinds, false, |drives| drives.run(first_seed, cuts))?;
+    report.keep(table(&tallies));
+    report.write(root)
+}
+
+/// One of the counts.
+type Count = fn(&Tally) -> u64;
+
+/// A column for each file system.
+fn table(tallies: &[(&str, Tally)]) -> Table {
+    let columns = std::iter::once("").chain(tallies.iter().map(|(name, _)| *name));
+    let mut table = Table::new("What ran", columns);
+    let rows: [(&str, Count); 16] = [
+        ("power cuts", |all| all.cuts.iter().sum()),
+        ("of them while the driver opened", |all| all.cuts[0]),
+        ("while it was mounted: the journal replayed", |all| all.cuts[1]),
+        ("while files were judged", |all| all.cuts[2]),
+        ("while it was unmounted, checked, mounted again", |all| all.cuts[3]),
+        ("under the writers", |all| all.cuts[4]),
+        ("while it was closed", |all| all.cuts[5]),
+        ("closed instead", |all| all.closed),
+        ("changes", |all| all.written.changes),
+        ("syncs", |all| all.written.syncs),
+        ("bytes that they covered, MiB", |all| all.written.synced_bytes >> 20),
+        ("`fstrim`", |all| all.written.trims),
+        ("files judged", |all| all.found.files),
+        ("their bytes, MiB", |all| all.found.bytes >> 20),
+        ("written, not synced, and gone, KiB", |all| all.found.lost_bytes >> 10),
+        ("zones cleaned by the driver", |all| all.cleaned_zones),
+    ];
+    for (name, of) in rows {
+        let counts = tallies.iter().map(|(_, tally)| of(tally).to_string());
+        table.row(std::iter::once(name.to_owned()).chain(counts).collect());
+    }
+    table
 }
 
 /// A few power cuts of each file system, and fio; a step of `cargo xtask ci`.
 pub fn shortly(root: &Path) -> Result<()> {
     let scratch = Scratch::new(root, "filesystems-test")?;
-    each(root, scratch.path(), &Kind::ALL, true, |drives| {
+    let shortly = |drives: &Drives<'_>| {
         let fio = drives.fio(4, None)?;
         Ok(format!("{}; verified by fio: {fio}", drives.run(2, 4)?))
-    })
+    };
+    each(root, scratch.path(), &Kind::ALL, true, shortly).map(drop)
 }
 
-fn each(
+/// Runs `run` for each file system, prints its outcome and returns it by name.
+fn each<T: fmt::Display>(
     root: &Path,
     dir: &Path,
     kinds: &[Kind],
     may_skip: bool,
-    run: impl Fn(&Drives<'_>) -> Result<String>,
-) -> Result<()> {
+    run: impl Fn(&Drives<'_>) -> Result<T>,
+) -> Result<Vec<(&'static str, T)>> {
+    let mut outcomes = Vec::new();
     if let Err(error) = may_mount() {
         ensure!(may_skip, "{error}");
         packages::skip(&format!("file systems on the block device were not tested; {error}"), "");
-        return Ok(());
+        return Ok(outcomes);
     }
     if !packages::provide(&NEEDS, "file systems were not tested", may_skip)? {
-        return Ok(());
+        return Ok(outcomes);
     }
     cargo::build(root)?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst))
@@ -136,10 +179,11 @@ fn each(
             packages::skip(&format!("{name} was not tested; this kernel has none"), "");
             continue;
         }
-        let told = run(&Drives { root, dir: dir.join(name), kind })?;
-        println!("  {name:<6} {told}");
+        let outcome = run(&Drives { root, dir: dir.join(name), kind })?;
+        println!("  {name:<6} {outcome}");
+        outcomes.push((name, outcome));
     }
-    Ok(())
+    Ok(outcomes)
 }
 
 /// Checks that this process may mount and the machine has the devices.

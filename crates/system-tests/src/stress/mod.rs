@@ -23,7 +23,9 @@ mod life;
 use crate::adapters::build::{self, build};
 use crate::cargo;
 use crate::random::Random;
+use crate::report::{DataArgs, Report};
 use anyhow::{Context, Result, bail, ensure};
+use imbrex_results::Table;
 use life::{Death, Life};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -94,6 +96,8 @@ pub struct StressArgs {
     /// Directory for the drives, best in memory [default: target/stress]
     #[arg(long)]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// The counts of one layout.
@@ -127,8 +131,42 @@ impl fmt::Display for Tally {
     }
 }
 
+impl Tally {
+    const COLUMNS: [&str; 11] = [
+        "layout",
+        "drives",
+        "batches there at the end",
+        "killed",
+        "killed with the cache",
+        "power cuts",
+        "of them while opening",
+        "closed",
+        "full",
+        "of them not judged",
+        "drives not judged at the end",
+    ];
+
+    fn row(&self, layout: &str) -> Vec<String> {
+        let counts = [
+            self.seeds,
+            self.batches,
+            self.killed,
+            self.killed_with_cache,
+            self.cut,
+            self.cut_in_recovery,
+            self.closed,
+            self.full,
+            self.full_unjudged,
+            self.seeds_unjudged,
+        ];
+        let counts = counts.map(|count| count.to_string());
+        [&[layout.to_owned()], &counts[..]].concat()
+    }
+}
+
 /// Builds the programs and runs the seeds that `args` ask for.
 pub fn run(root: &Path, args: &StressArgs) -> Result<()> {
+    let mut report = Report::new(&args.data)?;
     build(root, false, Some(args.database.adapter()))?;
     let drives: Vec<_> = DRIVES
         .into_iter()
@@ -158,10 +196,14 @@ pub fn run(root: &Path, args: &StressArgs) -> Result<()> {
             println!("seed {seed}, {} s: nothing found", start.elapsed().as_secs());
         }
     }
+    let mut table = Table::new(format!("{:?}: what happened", args.database), Tally::COLUMNS);
     for (layout, tally) in tallies {
         println!("  {layout:<18} {tally}");
+        table.row(tally.row(&format!("`{layout}`")));
     }
-    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")
+    report.keep(table);
+    std::fs::remove_dir_all(&dir).context("cannot remove the test drives")?;
+    report.write(root)
 }
 
 /// A few lives on one layout; a step of `cargo xtask adapters`.

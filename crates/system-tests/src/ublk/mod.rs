@@ -12,6 +12,7 @@ mod rates;
 use crate::cargo::Cargo;
 use crate::guest::{self, Contents, Guest, Run};
 use crate::packages::Need;
+use crate::report::{DataArgs, Report};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
@@ -50,10 +51,13 @@ pub struct UblkArgs {
     /// If a package is missing that the guest needs, report it and succeed
     #[arg(long)]
     may_skip: bool,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// Builds the programs and runs the guest.
 pub fn run(root: &Path, args: &UblkArgs) -> Result<()> {
+    let mut report = Report::new(&args.data)?;
     let more: &[Need] = if args.rates { &RATE_NEEDS } else { &[] };
     let what = "the kernel's block device was not tested";
     let Some(kernel) = guest::kernel(root, &[&NEEDS, more], what, args.may_skip)? else {
@@ -73,7 +77,8 @@ pub fn run(root: &Path, args: &UblkArgs) -> Result<()> {
     let argument = if args.rates { "rates" } else { "" };
     let lines = guest.run(&Run { argument, devices: &[], begins_anew: false, at_most_s: ALL_S })?;
     if args.rates {
-        return rates::print(lines.iter().map(String::as_str));
+        rates::print(lines.iter().map(String::as_str), &mut report)?;
+        return report.write(root);
     }
     lines.iter().for_each(|line| println!("  {line}"));
     Ok(())

@@ -1,5 +1,6 @@
 //! The guest's measurements as a table: ublk and NBD compared.
 
+use crate::report::Report;
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -11,16 +12,18 @@ type Rates<'a> = BTreeMap<(&'a str, &'a str), [Vec<f64>; 2]>;
 const DOORS: [&str; 2] = ["ublk", "nbd"];
 
 /// Prints the median, minimum and maximum from lines `guest: rate DOOR LOAD DEPTH READS WRITES`.
-pub(super) fn print<'a>(lines: impl Iterator<Item = &'a str>) -> Result<()> {
+pub(super) fn print<'a>(lines: impl Iterator<Item = &'a str>, report: &mut Report) -> Result<()> {
     let rates = collect(lines)?;
-    println!("| load | requests at a time | ublk, a second | NBD, a second | ublk / NBD |");
-    println!("|---|---|---|---|---|");
+    let title = "ublk and the kernel's NBD client, 4 KiB, operations a second";
+    let columns = ["load", "requests at a time", "ublk, a second", "NBD, a second", "ublk / NBD"];
+    report.table(title, &columns);
     for ((load, depth), doors) in rates {
         let missing = doors.iter().position(Vec::is_empty).map(|door| DOORS[door]);
         ensure!(missing.is_none(), "no rate of {}", missing.unwrap_or_default());
         let [ublk, nbd] = doors.map(|rates| Spread::of(&rates));
         let ratio = ublk.median / nbd.median.max(1.0);
-        println!("| {load} | {depth} | {ublk:.0} | {nbd:.0} | {ratio:.1} |");
+        let rates = [format!("{ublk:.0}"), format!("{nbd:.0}"), format!("{ratio:.1}")];
+        report.row([&[load.to_owned(), depth.to_owned()], &rates[..]].concat());
     }
     Ok(())
 }

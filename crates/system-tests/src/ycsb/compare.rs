@@ -24,6 +24,7 @@ use super::Server;
 use super::original::Original;
 use crate::packages;
 use crate::program::said;
+use crate::report::{DataArgs, Report};
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -62,6 +63,8 @@ pub struct CompareArgs {
     /// content is lost
     #[arg(long, value_name = "DEV")]
     device: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 const THREADS: &str = "4";
@@ -83,6 +86,13 @@ struct Workload {
     letter: char,
     operation: &'static str,
     rate_per_s: u64,
+}
+
+impl Workload {
+    /// As YCSB's papers call it.
+    fn name(&self) -> String {
+        self.letter.to_ascii_uppercase().to_string()
+    }
 }
 
 const fn workload(letter: char, operation: &'static str, rate_per_s: u64) -> Workload {
@@ -144,6 +154,7 @@ struct Ground<'a> {
 pub fn run(root: &Path, args: &CompareArgs) -> Result<()> {
     let file = args.ycsb.join("workloads/workloada");
     ensure!(file.is_file(), "no {}: --ycsb names an unpacked release of YCSB", file.display());
+    let mut report = Report::new(&args.data)?;
     packages::provide(&super::NEEDS, "", false)?;
     let original = Original::build(root, false)?.context("what is missing ends the run")?;
     let dir = tempfile::tempdir().context("cannot make a directory for drives")?;
@@ -161,9 +172,9 @@ pub fn run(root: &Path, args: &CompareArgs) -> Result<()> {
         for workload in WORKLOADS.iter().filter(|w| args.workloads.contains(w.letter)) {
             rows.push(ground.workload(store, workload)?);
         }
-        print_rows(store, args, &rows);
+        print_rows(store, args, &rows, &mut report);
     }
-    Ok(())
+    report.write(root)
 }
 
 /// All rounds of a workload, of `imbrex` and of the original.
@@ -184,7 +195,7 @@ impl Row<'_> {
     }
 
     /// One figure of all rounds, as cells of a table.
-    fn compared(&self, of: impl Fn(&Figures) -> f64) -> String {
+    fn compared(&self, of: impl Fn(&Figures) -> f64) -> [String; 5] {
         let rust: Vec<f64> = self.rust.iter().map(&of).collect();
         let java: Vec<f64> = self.java.iter().map(&of).collect();
         compared(&rust, &java)
@@ -475,21 +486,21 @@ fn spread(values: &[f64]) -> f64 {
 
 /// The medians of the two runners, the ratio within rounds with its minimum and maximum, the noise of both, and
 /// whether the ratio differs from 1 by more than the noise.
-fn compared(rust: &[f64], java: &[f64]) -> String {
+fn compared(rust: &[f64], java: &[f64]) -> [String; 5] {
     if rust.iter().chain(java).any(|value| *value == 0.0) {
-        return "- | - | a run had no such second | - | -".to_owned();
+        return ["-", "-", "a run had no such second", "-", "-"].map(str::to_owned);
     }
     let ratios: Vec<f64> = rust.iter().zip(java).map(|(rust, java)| java / rust).collect();
     let ratio = Spread::of(&ratios);
     let noise = spread(rust) + spread(java);
     let is_within = (ratio.median - 1.0).abs() <= noise;
-    format!(
-        "{} | {} | {ratio:.2} | {:.0} % | {}",
+    [
         written(median(rust)),
         written(median(java)),
-        noise * 100.0,
-        if is_within { "yes" } else { "no" }
-    )
+        format!("{ratio:.2}"),
+        format!("{:.0} %", noise * 100.0),
+        if is_within { "yes" } else { "no" }.to_owned(),
+    ]
 }
 
 /// A figure with its significant digits.
@@ -497,58 +508,55 @@ fn written(value: f64) -> String {
     format!("{value:.*}", usize::from(value.abs() < 100.0))
 }
 
-const HEAD: &str = "| imbrex | java | java / imbrex | noise | within |";
+/// The columns of [`compared`].
+const COMPARED: [&str; 5] = ["imbrex", "java", "java / imbrex", "noise", "within"];
 
-fn print_rows(store: Store, args: &CompareArgs, rows: &[Row<'_>]) {
+fn print_rows(store: Store, args: &CompareArgs, rows: &[Row<'_>], report: &mut Report) {
     if !args.only_open {
-        print_closed(store, args.warm, rows);
+        print_closed(store, args.warm, rows, report);
     }
-    print_open(store, args.warm, rows);
+    print_open(store, args.warm, rows, report);
 }
 
-fn print_closed(store: Store, warm: u64, rows: &[Row<'_>]) {
-    println!("\n### {}: closed loop, operations a second\n", store.name());
-    println!("| workload | operations | of {HEAD}\n|---|---|---|---|---|---|---|---|");
+fn print_closed(store: Store, warm: u64, rows: &[Row<'_>], report: &mut Report) {
+    let title = format!("{}: closed loop, operations a second", store.name());
+    report.table(&title, &[&["workload", "operations", "of"], &COMPARED[..]].concat());
     for row in rows {
-        let (letter, count) = (row.workload.letter.to_ascii_uppercase(), row.operation_count);
-        let whole = row.compared(|figures| figures.ops_per_s);
-        println!("| {letter} | {count} | the run | {whole} |");
+        let mut show = |of: String, compared: [String; 5]| {
+            let names = [row.workload.name(), row.operation_count.to_string(), of];
+            report.row([&names[..], &compared].concat());
+        };
+        show("the run".to_owned(), row.compared(|figures| figures.ops_per_s));
         let settled = row.compared(|figures| figures.settled_ops_per_s);
-        println!("| {letter} | {count} | its seconds from {warm} on | {settled} |");
+        show(format!("its seconds from {warm} on"), settled);
     }
-    println!("\n### {}: closed loop, the processor's time for an operation in us\n", store.name());
-    println!("| workload | of {HEAD}\n|---|---|---|---|---|---|---|");
+    let title =
+        format!("{}: closed loop, the processor's time for an operation in us", store.name());
+    report.table(&title, &[&["workload", "of"], &COMPARED[..]].concat());
     for row in rows {
-        let letter = row.workload.letter.to_ascii_uppercase();
-        println!(
-            "| {letter} | all but its first quarter | {} |",
-            row.compared(|figures| figures.cpu_us_per_op)
-        );
+        let mut show = |of: &str, compared: [String; 5]| {
+            report.row([&[row.workload.name(), of.to_owned()], &compared[..]].concat());
+        };
+        show("all but its first quarter", row.compared(|figures| figures.cpu_us_per_op));
         let cpu = |all: &[Figures]| -> Vec<f64> { all.iter().map(|f| f.cpu_us_per_op).collect() };
-        let alone = compared(&cpu(&row.rust_alone), &cpu(&row.java_alone));
-        println!("| {letter} | the runner on no store | {alone} |");
+        show("the runner on no store", compared(&cpu(&row.rust_alone), &cpu(&row.java_alone)));
         let rust = Row::store_us_per_op(&row.rust, &row.rust_alone);
         let java = Row::store_us_per_op(&row.java, &row.java_alone);
-        println!("| {letter} | what is left for the store | {} |", compared(&rust, &java));
+        show("what is left for the store", compared(&rust, &java));
     }
 }
 
-fn print_open(store: Store, warm: u64, rows: &[Row<'_>]) {
-    println!("\n### {}: open loop, intended latency in us\n", store.name());
-    println!(
-        "| workload | arrivals/s | of | percentile {HEAD}\n|---|---|---|---|---|---|---|---|---|"
-    );
+fn print_open(store: Store, warm: u64, rows: &[Row<'_>], report: &mut Report) {
+    let title = format!("{}: open loop, intended latency in us", store.name());
+    let columns = [&["workload", "arrivals/s", "of", "percentile"], &COMPARED[..]].concat();
+    report.table(&title, &columns);
     for row in rows {
         let whole = PERCENTILES.map(str::to_owned);
         let seconds = SETTLED.map(|name| format!("{name}, seconds from {warm} on"));
-        for (at, percentile) in whole.iter().chain(&seconds).enumerate() {
-            println!(
-                "| {} | {} | {} | {percentile} | {} |",
-                row.workload.letter.to_ascii_uppercase(),
-                row.workload.rate_per_s,
-                row.workload.operation,
-                row.compared(|figures| figures.percentiles_us[at])
-            );
+        for (at, percentile) in whole.into_iter().chain(seconds).enumerate() {
+            let (rate, of) = (row.workload.rate_per_s.to_string(), row.workload.operation);
+            let names = [row.workload.name(), rate, of.to_owned(), percentile];
+            report.row([&names[..], &row.compared(|figures| figures.percentiles_us[at])].concat());
         }
     }
     let late = |all: Vec<&Figures>| {
@@ -572,10 +580,10 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0]), 2.5);
         assert!((spread(&[90.0, 100.0, 105.0]) - 0.1).abs() < 1e-9);
         let told = compared(&[100.0, 102.0, 98.0], &[97.0, 99.0, 96.0]);
-        assert_eq!(told, "100 | 97.0 | 0.97 (0.97 to 0.98) | 4 % | yes");
-        assert!(compared(&[100.0, 0.0], &[90.0, 90.0]).starts_with("- | - "));
+        assert_eq!(told, ["100", "97.0", "0.97 (0.97 to 0.98)", "4 %", "yes"]);
+        assert_eq!(compared(&[100.0, 0.0], &[90.0, 90.0])[..2], ["-", "-"]);
         let told = compared(&[100.0, 100.0], &[50.0, 50.0]);
-        assert_eq!(told, "100 | 50.0 | 0.50 (0.50 to 0.50) | 0 % | no");
+        assert_eq!(told, ["100", "50.0", "0.50 (0.50 to 0.50)", "0 %", "no"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The same data give the same bytes: coordinates are rounded to a tenth of a pixel. Colours are Okabe and Ito's,
 //! which colour-blind readers can tell apart; the ground is white, so that a dark page shows it as well.
 
-use super::data::{Cell, Data};
+use crate::data::{Cell, Data};
 use std::fmt::Write;
 
 const WIDTH: f64 = 720.0;
@@ -31,7 +31,7 @@ struct Scale {
     len: f64,
 }
 
-pub(super) fn svg(data: &Data) -> String {
+pub(crate) fn svg(data: &Data) -> String {
     let groups = groups(data);
     let series: Vec<&str> = data
         .chart

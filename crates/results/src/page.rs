@@ -1,18 +1,18 @@
 //! The generated block of a results page: table, chart, what was run, limits.
 
-use super::data::{Data, Table};
+use crate::data::{Data, Table};
 use std::fmt::Write;
 
 const START: &str = "<!-- results: written by `cargo xtask results` -->\n";
 const END: &str = "<!-- end of results -->";
 
 /// `page` with the block of its data between the markers.
-pub(super) fn filled(page: &str, name: &str, data: &Data) -> Result<String, String> {
+pub(crate) fn filled(page: &str, name: &str, data: &Data) -> Result<String, String> {
     between_markers(page, &block(name, data))
 }
 
 /// The index of all results: each page with its title and question.
-pub(super) fn index(page: &str, pages: &[(String, String, String)]) -> Result<String, String> {
+pub(crate) fn index(page: &str, pages: &[(String, String, String)]) -> Result<String, String> {
     let mut table = "| page | question |\n|---|---|\n".to_owned();
     for (name, title, question) in pages {
         let _ = writeln!(table, "| [{title}]({name}.md) | {question} |");
@@ -21,7 +21,7 @@ pub(super) fn index(page: &str, pages: &[(String, String, String)]) -> Result<St
 }
 
 /// The first heading of a page.
-pub(super) fn title(page: &str) -> &str {
+pub(crate) fn title(page: &str) -> &str {
     page.lines().next().unwrap_or_default().trim_start_matches("# ")
 }
 
