@@ -1,4 +1,5 @@
-//! The package for Debian: built by cargo-deb, and installed in a root directory of its own.
+//! The package for Debian: built by cargo-deb, and installed in a root directory of its own. Its program has the features
+//! `tls`, `redis` and `foreign`, which need no library of the system: `foreign` loads one when it is used.
 //!
 //! ```text
 //!   target/release/imbrex  --man, completions-->  target/package/     what crates/cli/Cargo.toml names
@@ -10,7 +11,7 @@
 //! and reads no manifest with `resolver = "3"`, so it gets a manifest that names the package, its files and nothing
 //! else.
 
-use crate::cargo;
+use crate::cargo::{self, TESTED_FEATURES};
 use crate::wheel::{self, Wheel};
 use anyhow::{Context, Result, ensure};
 use imbrex_system_tests::packages;
@@ -34,7 +35,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     if !packages::provide(&needs, "no package for Debian was built", true)? {
         return Ok(());
     }
-    cargo::Cargo::new(root).args(["build", "--release", "--bin", "imbrex"]).run()?;
+    let build = ["build", "--release", "--features", TESTED_FEATURES, "--bin", "imbrex"];
+    cargo::Cargo::new(root).args(build).run()?;
     let dir = root.join("target/package");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).context("cannot make a directory for the package")?;

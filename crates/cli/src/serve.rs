@@ -81,7 +81,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 64, conflicts_with = "ublk")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
-    /// Offer TLS with this certificate and its chain (PEM)
+    /// Offer TLS with this certificate and its chain (PEM); needs a build with `--features tls`
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "ublk")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key (PEM)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   QEMU, fio, nbdcopy, a kernel's /dev/nbd0      this machine's kernel: /dev/ublkb0
-//!        |  unix socket or TCP, plain or TLS           |  io_uring (feature `ublk`)
+//!        |  unix socket, TCP, TLS (feature `tls`)      |  io_uring (feature `ublk`)
 //!   nbd        connections, requests, replies       ublk   queues, requests, results
 //!        +---------------------------------------------+
 //!        |  trait BlockDevice: bytes, in sectors of 512 or 4096

@@ -99,8 +99,9 @@ impl Cargo {
     }
 }
 
-/// Features that `cargo run` leaves out and every test uses: other stores for `imbrex ycsb`.
-pub const TESTED_FEATURES: &str = "imbrex-cli/redis,imbrex-cli/foreign";
+/// Features that `cargo run` leaves out, and that every test and the package for Debian use: other stores for
+/// `imbrex ycsb`, TLS for `imbrex serve`.
+pub const TESTED_FEATURES: &str = "imbrex-cli/redis,imbrex-cli/foreign,imbrex-cli/tls";
 
 /// Builds the program and the C API, optimized; a step of the gate has them (T3). It always builds the default members,
 /// because cargo builds shared crates once for each choice of packages and features.

@@ -267,7 +267,7 @@ impl Handshake<'_> {
             return self.malformed(option);
         }
         self.reply(option, option_reply::ACK, &[])?;
-        self.receiver.start_tls(self.sender, &tls.config)?;
+        self.receiver.start_tls(self.sender, tls.session()?)?;
         self.under_tls = true;
         // A man in the middle before TLS must not influence options under TLS.
         self.structured_replies = false;

@@ -11,7 +11,7 @@
 //!
 //! Fixed newstyle negotiation with `GO`, `INFO`, `LIST`, `EXPORT_NAME`, `ABORT`, `STARTTLS`, structured
 //! replies and the context `base:allocation`; reads with holes, writes, flushes, trims, zeros, FUA.
-//! Several connections share one device.
+//! Several connections share one device. TLS needs the feature `tls`.
 //!
 //! Source: `doc/proto.md` of the NBD reference implementation. Not here: the experimental extensions
 //! (extended headers, resize), and oldstyle negotiation, which the protocol has withdrawn.

@@ -11,11 +11,11 @@
 //!   N3  Bytes received before TLS began are never read as if they had come under TLS.
 //!   N4  After a failed send every later send fails too.
 
+use super::tls::Session;
 use imbrex_clockwork::Clock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use rustls::ServerConnection;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -80,9 +80,9 @@ impl AsFd for Socket {
     }
 }
 
-type TlsState = Arc<Mutex<ServerConnection>>;
+type TlsState = Arc<Mutex<Session>>;
 
-fn locked(state: &TlsState) -> MutexGuard<'_, ServerConnection> {
+fn locked(state: &TlsState) -> MutexGuard<'_, Session> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -228,7 +228,7 @@ impl Receiver {
     fn read(&mut self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
         let Some(tls) = self.tls.clone() else { return self.read_socket(buf, flags) };
         loop {
-            match locked(&tls).reader().read(buf) {
+            match locked(&tls).read(buf) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => return done,
             }
@@ -254,12 +254,10 @@ impl Receiver {
     }
 
     /// Passes some received bytes to TLS, which buffers only a little unread data.
-    fn decipher(&mut self, tls: &mut ServerConnection) -> io::Result<()> {
-        let mut sealed = &self.sealed[self.sealed_start..self.sealed_end];
-        let read = tls.read_tls(&mut sealed)?;
-        // TLS accepts no bytes after the peer's close message.
-        self.sealed_start = if read == 0 { self.sealed_end } else { self.sealed_start + read };
-        tls.process_new_packets().map_err(|error| invalid(&error)).map(drop)
+    fn decipher(&mut self, tls: &mut Session) -> io::Result<()> {
+        let sealed = &self.sealed[self.sealed_start..self.sealed_end];
+        self.sealed_start += tls.receive_sealed(sealed)?;
+        Ok(())
     }
 
     fn read_socket(&self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
@@ -276,22 +274,18 @@ impl Receiver {
     }
 
     /// Starts TLS in both directions.
-    pub(crate) fn start_tls(
-        &mut self,
-        sender: &mut Sender,
-        config: &Arc<rustls::ServerConfig>,
-    ) -> io::Result<()> {
+    pub(crate) fn start_tls(&mut self, sender: &mut Sender, mut tls: Session) -> io::Result<()> {
         if !self.received().is_empty() {
             // N3: these bytes were sent before the reply to the option, so they are not TLS.
             return Err(io::Error::new(ErrorKind::InvalidData, "bytes before the start of TLS"));
         }
-        let mut tls = ServerConnection::new(Arc::clone(config)).map_err(|error| invalid(&error))?;
+        let mut out = Vec::new();
         let mut result = Ok(());
         while tls.is_handshaking() && result.is_ok() {
-            if tls.wants_write() {
-                let mut out = Vec::new();
-                tls.write_tls(&mut out)?;
+            tls.seal(&mut out)?;
+            if !out.is_empty() {
                 self.socket.write_all(&out)?;
+                out.clear();
             } else if self.receive_sealed(RecvFlags::empty())? {
                 result = self.decipher(&mut tls);
             } else {
@@ -299,10 +293,7 @@ impl Receiver {
             }
         }
         // The last message of the handshake, or the alert with the reason for its failure.
-        let mut out = Vec::new();
-        while tls.wants_write() {
-            tls.write_tls(&mut out)?;
-        }
+        tls.seal(&mut out)?;
         self.socket.write_all(&out)?;
         result?;
         let state = Arc::new(Mutex::new(tls));
@@ -310,10 +301,6 @@ impl Receiver {
         sender.tls = Some(state);
         Ok(())
     }
-}
-
-fn invalid(error: &rustls::Error) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("TLS: {error}"))
 }
 
 impl Sender {
@@ -330,11 +317,9 @@ impl Sender {
         loop {
             sealed.clear();
             let mut tls = locked(tls);
-            let piece = tls.writer().write(left)?;
+            let piece = tls.write(left)?;
             left = &left[piece..];
-            while tls.wants_write() {
-                tls.write_tls(sealed)?;
-            }
+            tls.seal(sealed)?;
             // N1: the state is not held while the socket takes its time.
             drop(tls);
             self.socket.write_all(sealed)?;
@@ -363,7 +348,7 @@ impl Sender {
     /// Sends TLS's close message, so that the client can distinguish a regular end from a cut, and closes.
     pub(crate) fn close(&self) {
         if let Some(tls) = &self.tls {
-            locked(tls).send_close_notify();
+            locked(tls).close();
             // The peer may have closed the connection already.
             let _ = self.send(&[]);
         }

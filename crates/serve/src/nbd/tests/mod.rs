@@ -5,7 +5,10 @@ mod durable;
 mod handshake;
 mod listening;
 mod requests;
+#[cfg(feature = "tls")]
 mod sealed;
+#[cfg(not(feature = "tls"))]
+mod unsealed;
 mod waiting;
 
 use super::handshake::OPTION_LEN_BYTES_MAX;
