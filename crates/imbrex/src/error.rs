@@ -11,14 +11,14 @@ use imbrex_files::tiers::FlashError;
 use imbrex_filesystem::FsError;
 use imbrex_translate::{BandsError, DriverError, FormatFault};
 use std::fmt;
-use std::io::ErrorKind::PermissionDenied;
+use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
 use std::path::Path;
 
 /// Why a call failed: what was being done, where, what was found, and what to do.
 ///
 /// [`Error::kind`] is for programs; the text is for people and may change. The failing layer's error is the
 /// [source](std::error::Error::source), for a caller that depends on that layer's crate.
-#[derive(Debug)]
+/// Its `Debug` form is its text and its kind, because that is what a `main` which returns it prints.
 pub struct Error {
     kind: ErrorKind,
     message: String,
@@ -99,6 +99,12 @@ impl Error {
     pub(crate) fn with_advice(mut self, advice: &str) -> Error {
         self.message = format!("{}; {advice}", self.message);
         self
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:?})", self.message, self.kind)
     }
 }
 
@@ -187,7 +193,11 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
         return of_layout(error);
     }
     if let Some(error) = cause.downcast_ref::<DiskError>() {
-        return Some(if error.is_damage() { ErrorKind::Damaged } else { ErrorKind::Io });
+        return Some(match error.is_damage() {
+            true => ErrorKind::Damaged,
+            false if is_host_full(cause) => ErrorKind::NoSpace,
+            false => ErrorKind::Io,
+        });
     }
     if let Some(error) = cause.downcast_ref::<BandsError>() {
         return of_bands(error);
@@ -199,6 +209,15 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
         || cause.is::<ProfileError>()
         || matches!(cause.downcast_ref(), Some(BuildError::TooManyZones { .. }));
     is_misfit.then_some(ErrorKind::InvalidArgument)
+}
+
+/// Whether the operating system had no room: below an image the host's file system is full.
+fn is_host_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let system = |cause: &(dyn std::error::Error + 'static)| {
+        let error = cause.downcast_ref::<std::io::Error>()?;
+        Some(matches!(error.kind(), StorageFull | QuotaExceeded))
+    };
+    causes(error).find_map(system).unwrap_or(false)
 }
 
 fn of_bands(error: &BandsError) -> Option<ErrorKind> {

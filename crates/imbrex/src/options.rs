@@ -2,7 +2,9 @@
 
 use crate::emulated::{Profile, Shape, flash_profile};
 use crate::stack::opening::{mount_at, open_at};
-use crate::stack::{DrivePaths, Drives, FlashPath, Formatting, Layout, NewImage, create_images};
+use crate::stack::{
+    DrivePaths, Drives, FlashPath, Formatting, FoundDrive, Layout, NewImage, create_images,
+};
 use crate::{Error, ErrorKind, Store};
 use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Disk, Geometry};
@@ -137,7 +139,8 @@ impl Options {
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`]: a file is there, or the device holds data and [`Options::erase`] was not given.
-    /// [`ErrorKind::InvalidArgument`]: the layout, the drive and the sizes do not suit each other. Else as
+    /// [`ErrorKind::InvalidArgument`]: the layout, the drive and the sizes do not suit each other, or the drive exists in
+    /// another shape. Else as
     /// [`Options::open`]. A drive that exists is then as it was, with one exception: [`ErrorKind::Io`] from a drive that
     /// fails while it is erased or written. A new image is gone.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
@@ -172,6 +175,7 @@ impl Options {
         if path.exists() {
             self.check_may_format(path)?;
             let found = self.paths(path, &runtime)?.find()?;
+            self.check_shape_of(path, found.main(), asked)?;
             let formatting = self.formatting(path, found.main().disk().geometry(), asked, seed)?;
             let drives = found.blank(self.erase, |copies| rehearse(&formatting, copies))?;
             return finish(&formatting, drives, &runtime);
@@ -199,6 +203,35 @@ impl Options {
         let message =
             format!("cannot create {shown}: it exists already; open it, or choose another path");
         Err(Error::new(ErrorKind::AlreadyExists, message))
+    }
+
+    /// Refuses settings that a drive which exists does not have: erasing changes neither its shape nor what made it.
+    fn check_shape_of(
+        &self,
+        path: &Path,
+        found: &FoundDrive,
+        asked: Option<Layout>,
+    ) -> Result<(), Error> {
+        let refused = |what: &str| {
+            let message = format!("cannot create {}: {what}", path.display());
+            Err(Error::new(ErrorKind::InvalidArgument, message))
+        };
+        let is_device = matches!(found, FoundDrive::Device(_));
+        if is_device && self.seed.is_some() {
+            // With the ids of the store before, recovery would take its logs for the new store's.
+            return refused("a seed is for new images, and this is a device; leave it out");
+        }
+        if self.profile.is_none() && self.shape == Shape::default() {
+            return Ok(());
+        }
+        let profile = self.shape.profile(self.profile.as_deref(), asked)?;
+        if is_device || profile.geometry() != *found.disk().geometry() {
+            let advice = "remove the image first, or leave out profile, capacity and shape";
+            return refused(&format!(
+                "the drive exists, in another shape than is asked for; {advice}"
+            ));
+        }
+        Ok(())
     }
 
     /// How a drive of `geometry` at `path` is formatted.

@@ -11,7 +11,7 @@
 //!   D2  After [`Store::close`] every handle refuses writes, whatever thread holds it.
 
 use crate::stack::{Layout, Stack};
-use crate::{Entries, Error, Options};
+use crate::{Entries, Error, ErrorKind, Options};
 use bytes::Bytes;
 use imbrex_engine::{Db, KeyspaceOptions, Metrics, ReadOptions, WriteBatch, WriteOptions};
 use std::ops::{Range, RangeBounds};
@@ -122,7 +122,7 @@ impl Store {
     /// Applies all operations of `batch`, in order, or none of them, even across a crash. Durable as [`Store::put`].
     ///
     /// # Errors
-    /// As [`Store::put`].
+    /// `InvalidArgument`: it is another store's batch. Else as [`Store::put`].
     pub fn write(&self, batch: Batch) -> Result<(), Error> {
         self.write_with(batch, WriteOptions::default())
     }
@@ -132,6 +132,7 @@ impl Store {
     /// # Errors
     /// As [`Store::put`].
     pub fn write_with(&self, batch: Batch, options: WriteOptions) -> Result<(), Error> {
+        check_one_store(&self.default.engine, &batch.default)?;
         Ok(self.db().write(batch.batch, options)?)
     }
 
@@ -400,21 +401,23 @@ impl Batch {
     /// Sets `key` to `value` in `keyspace`.
     ///
     /// # Errors
-    /// As [`Batch::put`].
+    /// As [`Batch::put`]; `InvalidArgument`: the keyspace is another store's.
     pub fn put_in(
         &mut self,
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<(), Error> {
+        check_one_store(&self.default, &keyspace.engine)?;
         Ok(self.batch.put(&keyspace.engine, key, value)?)
     }
 
     /// Removes `key` from `keyspace`.
     ///
     /// # Errors
-    /// As [`Batch::put`].
+    /// As [`Batch::put_in`].
     pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<(), Error> {
+        check_one_store(&self.default, &keyspace.engine)?;
         Ok(self.batch.delete(&keyspace.engine, key)?)
     }
 
@@ -427,6 +430,19 @@ impl Batch {
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty()
     }
+}
+
+/// A batch names keyspaces by numbers, which mean other keyspaces in another store.
+fn check_one_store(
+    own: &imbrex_engine::Keyspace,
+    other: &imbrex_engine::Keyspace,
+) -> Result<(), Error> {
+    if own.shares_store_with(other) {
+        return Ok(());
+    }
+    let message =
+        "a batch and its keyspaces must be of the store that writes it; make it with Store::batch";
+    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 /// The store at one moment.

@@ -190,6 +190,9 @@ fn a_refused_create_leaves_the_store_as_it_was() {
     let erase = || Options::new().erase(true);
     use ErrorKind::{InUse, InvalidArgument, NotFound};
     kept(erase().layout("gear"), InvalidArgument, &["gear", "cannot use this drive"]);
+    let other = || Options::new().layout("leveled-first-fit");
+    kept(other().capacity(96 << 20), InvalidArgument, &["another shape than is asked for"]);
+    kept(other().profile("no-such-profile"), InvalidArgument, &["no-such-profile"]);
     kept(erase().layout("gaer"), InvalidArgument, &["mean gear"]);
     let large = erase().engine(|options| options.memtable_len_bytes = 1 << 30);
     kept(large, InvalidArgument, &["too small for layout"]);
@@ -202,6 +205,51 @@ fn a_refused_create_leaves_the_store_as_it_was() {
     let _used = crate::open(&path).unwrap();
     refused(erase().create(&path), InUse, &["disk.imbrex", "this process"]);
     assert_eq!(_used.get("apple").unwrap().as_deref(), Some(&b"red"[..]));
+}
+
+/// Setting the same shape again is no other shape; and zeros are not written to the host, which may have no room.
+#[test]
+fn erasing_keeps_the_shape_and_the_hosts_room() {
+    let (_dir, path) = place();
+    let options = || Options::new().layout("leveled-first-fit").capacity(2 << 30);
+    options().create(&path).unwrap().close().unwrap();
+    let store = options().erase(true).create(&path).unwrap();
+    store.close().unwrap();
+    use std::os::unix::fs::MetadataExt;
+    let stored_bytes = std::fs::metadata(&path).unwrap().blocks() * 512;
+    assert!(stored_bytes < 8 << 20, "{stored_bytes}");
+}
+
+#[test]
+fn a_batch_is_its_stores() {
+    let (dir, path) = place();
+    let store = small().create(&path).unwrap();
+    let other = small().create(dir.path().join("other.imbrex")).unwrap();
+    let mut batch = other.batch();
+    batch.put("apple", "red").unwrap();
+    refused(store.write(batch.clone()), ErrorKind::InvalidArgument, &["Store::batch"]);
+    let mut own = store.batch();
+    let put = own.put_in(&other.keyspace("default").unwrap(), "pear", "green");
+    refused(put, ErrorKind::InvalidArgument, &["Store::batch"]);
+    assert!(own.is_empty());
+    other.write(batch).unwrap();
+    assert_eq!(store.get("apple").unwrap(), None);
+}
+
+/// What a program prints whose `main` returns the error.
+#[test]
+fn an_error_is_readable_as_debug() {
+    let (_dir, path) = place();
+    let error = crate::open(&path).unwrap_err();
+    let debug = format!("{error:?}");
+    assert!(debug.starts_with("cannot open ") && debug.ends_with("(NotFound)"), "{debug}");
+}
+
+#[test]
+fn a_full_host_is_a_full_drive() {
+    let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+    let error = imbrex_disk::DiskError::Host { what: "writing".to_owned(), source: full };
+    assert_eq!(ErrorKind::of(&error), ErrorKind::NoSpace);
 }
 
 #[test]

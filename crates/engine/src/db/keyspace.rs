@@ -36,6 +36,11 @@ impl AsRef<KeyspaceId> for Keyspace {
 }
 
 impl Keyspace {
+    /// Whether `self` and `other` are keyspaces of one open store, by whichever handles.
+    pub fn shares_store_with(&self, other: &Keyspace) -> bool {
+        Arc::ptr_eq(self.store(), other.store())
+    }
+
     pub(crate) fn new(shared: Arc<Shared>, state: Arc<KeyspaceState>) -> Keyspace {
         Keyspace { shared, state }
     }

@@ -18,6 +18,7 @@ use std::ops::{Bound, RangeBounds};
 
 /// A memtable can address more than this; see `memtable::arena`.
 const MEMTABLE_LEN_BYTES_MAX: u64 = 4 << 30;
+const BACKGROUND_JOBS_MAX: usize = 256;
 /// The largest length that a keyspace may ask for its data blocks. A longer value has a block for
 /// itself.
 pub(crate) const DATA_BLOCK_LEN_BYTES_MAX: u32 = 16 << 20;
@@ -144,7 +145,8 @@ impl Options {
         let is_memtable = (4096..=MEMTABLE_LEN_BYTES_MAX).contains(&memtable);
         require(is_memtable, "memtable_len_bytes", "4096 to 4 GiB")?;
         require(self.immutable_memtable_count_max >= 1, "immutable_memtable_count_max", ">= 1")?;
-        require(self.max_background_jobs >= 1, "max_background_jobs", "at least 1")?;
+        let are_jobs = (1..=BACKGROUND_JOBS_MAX).contains(&self.max_background_jobs);
+        require(are_jobs, "max_background_jobs", "1 to 256")?;
         let frame = self.log_frame_len_bytes;
         let is_frame = frame.is_multiple_of(BLOCK_LEN_BYTES)
             && (BLOCK_LEN_BYTES..=FRAME_LEN_BYTES_MAX).contains(&frame);

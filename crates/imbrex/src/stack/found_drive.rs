@@ -48,8 +48,8 @@ impl FoundDrive {
         })
     }
 
-    /// Makes it blank, as far as [`looked_at`] tells: zones are reset, and what is looked at where writes go anywhere
-    /// becomes zeros. What it holds is lost.
+    /// Makes it blank, as far as [`looked_at`] can see: zones are reset, all else is discarded, and of a device what is
+    /// looked at is overwritten with zeros, where writes go anywhere. What it holds is lost.
     ///
     /// # Errors
     /// As [`Disk::write`]; some of it may be blank by then.
@@ -57,8 +57,10 @@ impl FoundDrive {
         let disk = self.disk();
         disk.reset_zones()?;
         disk.discard(BlockRange::new(Lba::new(0), disk.geometry().len()))?;
-        // Overlapping tracks, which are emulated ones, read as zeros by now; writes would destroy some of them.
-        if matches!(disk.geometry().rule(), Rule::Anywhere | Rule::AtPointer(_)) {
+        // A device may keep what it discards. An emulated drive reads as zeros by now, and zeros would be written to
+        // the host, which may have no room for them.
+        let is_device = matches!(self, FoundDrive::Device(_));
+        if is_device && matches!(disk.geometry().rule(), Rule::Anywhere | Rule::AtPointer(_)) {
             for range in looked_at(&*disk) {
                 disk.write_zeroes(range, Persist::Cached)?;
             }
