@@ -54,7 +54,7 @@ impl Store {
     /// Sets `key` to `value`. Not durable before a sync; a crash loses it only together with every later write.
     ///
     /// # Errors
-    /// [`ErrorKind`](crate::ErrorKind)`::InvalidEntry` for an empty key, or a key or value that is too long; `NoSpace`,
+    /// [`ErrorKind`]`::InvalidEntry` for an empty key, or a key or value that is too long; `NoSpace`,
     /// `ReadOnly`, `Closed`, `Poisoned`, `Io`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         self.default.put(key, value)
