@@ -180,9 +180,7 @@ impl Options {
             let drives = found.blank(self.erase, |copies| rehearse(&formatting, copies))?;
             return finish(&formatting, drives, &runtime);
         }
-        let capacity_bytes = self.shape.capacity_bytes.or(Some(CAPACITY_BYTES));
-        let shape = Shape { capacity_bytes, ..self.shape.clone() };
-        let profile = shape.profile(self.profile.as_deref(), asked)?;
+        let profile = self.asked_profile(asked)?;
         let formatting = self.formatting(path, &profile.geometry(), asked, seed)?;
         let flash = flash_profile(formatting.layout, &profile.geometry(), None)?;
         let flash = self.flash.as_deref().zip(flash);
@@ -224,7 +222,7 @@ impl Options {
         if self.profile.is_none() && self.shape == Shape::default() {
             return Ok(());
         }
-        let profile = self.shape.profile(self.profile.as_deref(), asked)?;
+        let profile = self.asked_profile(asked)?;
         if is_device || profile.geometry() != *found.disk().geometry() {
             let advice = "remove the image first, or leave out profile, capacity and shape";
             return refused(&format!(
@@ -232,6 +230,13 @@ impl Options {
             ));
         }
         Ok(())
+    }
+
+    /// The drive that the settings describe.
+    fn asked_profile(&self, asked: Option<Layout>) -> Result<Profile, Error> {
+        let capacity_bytes = self.shape.capacity_bytes.or(Some(CAPACITY_BYTES));
+        let shape = Shape { capacity_bytes, ..self.shape.clone() };
+        Ok(shape.profile(self.profile.as_deref(), asked)?)
     }
 
     /// How a drive of `geometry` at `path` is formatted.

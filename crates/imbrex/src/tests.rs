@@ -220,6 +220,15 @@ fn erasing_keeps_the_shape_and_the_hosts_room() {
     assert!(stored_bytes < 8 << 20, "{stored_bytes}");
 }
 
+/// Settings that say less than a whole shape mean the same drive the second time.
+#[test]
+fn the_same_options_erase_what_they_created() {
+    let (_dir, path) = place();
+    let options = || Options::new().profile("hc620");
+    options().create(&path).unwrap().close().unwrap();
+    options().erase(true).create(&path).unwrap().close().unwrap();
+}
+
 #[test]
 fn a_batch_is_its_stores() {
     let (dir, path) = place();

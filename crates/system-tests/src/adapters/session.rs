@@ -3,6 +3,7 @@
 use super::counters::Counters;
 use super::output::last_after;
 use crate::cargo;
+use crate::program::make_drive;
 use anyhow::{Context, Result, bail, ensure};
 use regex::Regex;
 use std::path::{Path, PathBuf};
@@ -32,14 +33,7 @@ impl Session {
         let imbrex = cargo::imbrex(root);
         let drive = dir.join(layout);
         let _ = std::fs::remove_file(&drive);
-        let status = Command::new(&imbrex)
-            .args(["drive", "create", "--no-store", "--layout", layout])
-            .args(options)
-            .arg(&drive)
-            .stdout(Stdio::null())
-            .status()
-            .context("cannot start imbrex")?;
-        ensure!(status.success(), "cannot make a drive for {layout}");
+        make_drive(&imbrex, &drive, layout, options)?;
         let adapters = root.join("target/adapters");
         let root = root.to_owned();
         Ok(Session { root, imbrex, adapters, drive, layout, libraries: None })

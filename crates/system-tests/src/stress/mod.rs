@@ -22,6 +22,7 @@ mod life;
 
 use crate::adapters::build::{self, build};
 use crate::cargo;
+use crate::program::make_drive;
 use crate::random::Random;
 use crate::report::{DataArgs, Report};
 use anyhow::{Context, Result, bail, ensure};
@@ -29,7 +30,7 @@ use imbrex_results::Table;
 use life::{Death, Life};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The layouts, with the capacity of their drives in MiB and further options. The drives are so small that their
@@ -242,15 +243,8 @@ impl Drive<'_> {
         std::fs::create_dir_all(dir.join("expected"))
             .context("cannot make a directory for drives")?;
         let drive = dir.join("drive");
-        let status = Command::new(cargo::imbrex(self.root))
-            .args(["drive", "create", "--no-store", "--layout", layout, "--seed", "1"])
-            .args(["--capacity", &capacity])
-            .args(options)
-            .arg(&drive)
-            .stdout(Stdio::null())
-            .status()
-            .context("cannot start imbrex")?;
-        ensure!(status.success(), "cannot make a drive for {layout}");
+        let options = [&["--seed", "1", "--capacity", &capacity], options].concat();
+        make_drive(&cargo::imbrex(self.root), &drive, layout, &options)?;
         Ok(drive)
     }
 
