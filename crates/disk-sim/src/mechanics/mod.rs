@@ -132,7 +132,7 @@ impl Mechanics {
         let ready_ns = start_ns + self.electronics.command_overhead_ns;
         let moved_ns = self.positioned_ns(ready_ns, block, false);
         let (moved_end_ns, _) = self.platter.transfer(block, len, moved_ns, false);
-        // Reading on helps only if it is no detour: a seek may arrive earlier.
+        // Reading further helps only if it is no detour: a seek may arrive earlier.
         let end_ns = match self.look_ahead_hit(now_ns, block, len, moved_end_ns) {
             Some(passed_ns) => passed_ns.max(handed_over_ns),
             None => {
