@@ -6,6 +6,9 @@
 //!                              +--- later frames ---+   do they say that `??` was durable?
 //!                                                       or that the log was restarted after it?
 //! ```
+//!
+//! A log may have a copy elsewhere, with the same frames at the same positions. The decoder takes a
+//! bad frame from the copy, if the copy has it whole.
 
 use crate::format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header, Peek, take_varint,
@@ -139,12 +142,21 @@ pub struct Resume {
     pub incarnation: u32,
 }
 
+/// Fills a buffer from a byte offset of a log's copy. Returns false if the copy cannot be read there.
+type NoCopy = fn(u64, &mut [u8]) -> bool;
+
 /// Reads a log from its start. `R` fills a buffer from a byte offset of the log; offset and length
-/// are whole blocks within `bounds.len_blocks`.
+/// are whole blocks within `bounds.len_blocks`. `C` does so for the log's copy, and returns whether
+/// it could.
 #[derive(Debug)]
-pub struct Decoder<R, E> {
+pub struct Decoder<R, E, C = NoCopy> {
     bounds: LogBounds,
     read: R,
+    copy: C,
+    /// The positions of frames that came from the copy.
+    copied: Vec<u64>,
+    /// Everything below this position was durable, as the frames so far record.
+    durable_upto_blocks: u64,
     /// Which errors of the reader mean only that a block cannot be read.
     is_unreadable: fn(&E) -> bool,
     /// The unreadable blocks so far; the window has zeros in their place.
@@ -187,9 +199,29 @@ where
     /// for a flaw of its frame. A power cut can leave a block in that state if the block was being
     /// written. Like a failed checksum it ends the log as torn or damaged, never cleanly.
     pub fn passing(bounds: LogBounds, read: R, is_unreadable: fn(&E) -> bool) -> Decoder<R, E> {
+        Decoder::of_copies(bounds, read, |_, _| false, is_unreadable)
+    }
+}
+
+impl<R, E, C> Decoder<R, E, C>
+where
+    R: FnMut(u64, &mut [u8]) -> Result<(), E>,
+    C: FnMut(u64, &mut [u8]) -> bool,
+{
+    /// Like [`Decoder::passing`], for a log with a copy. A frame that is bad in the log is taken
+    /// from the copy. Where both lack a frame, the log ends.
+    pub fn of_copies(
+        bounds: LogBounds,
+        read: R,
+        copy: C,
+        is_unreadable: fn(&E) -> bool,
+    ) -> Decoder<R, E, C> {
         Decoder {
             bounds,
             read,
+            copy,
+            copied: Vec::new(),
+            durable_upto_blocks: bounds.durable_blocks,
             is_unreadable,
             unreadable: BTreeSet::new(),
             window: Vec::new(),
@@ -250,6 +282,23 @@ where
     /// How the log ended, once [`Decoder::next_record`] has returned `None`.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
+    }
+
+    /// How many frames were bad in the log and came from its copy.
+    pub fn copied_count(&self) -> u64 {
+        self.copied.len() as u64
+    }
+
+    /// The position of the first of them.
+    pub fn first_copied_blocks(&self) -> Option<u64> {
+        self.copied.first().copied()
+    }
+
+    /// How many of them had been durable, so that the log was damaged. The others may also be writes
+    /// that a power cut kept out of the log.
+    pub fn damaged_count(&self) -> u64 {
+        let is_damaged = |at: &&u64| **at < self.durable_upto_blocks;
+        self.copied.iter().filter(is_damaged).count() as u64
     }
 
     /// Whether the log ended in the middle of a record.
@@ -388,10 +437,13 @@ where
         let at_blocks = self.next_blocks;
         let header = match self.frame_at(at_blocks)? {
             Ok(header) => header,
-            Err(flaw) => {
-                self.bad = Some((at_blocks, flaw));
-                return Ok(());
-            }
+            Err(flaw) => match self.copied_frame_at(at_blocks)? {
+                Some(header) => header,
+                None => {
+                    self.bad = Some((at_blocks, flaw));
+                    return Ok(());
+                }
+            },
         };
         let goes_on = header.incarnation == self.incarnation && !header.restart;
         let restarts = header.restart
@@ -406,6 +458,37 @@ where
         Ok(())
     }
 
+    /// The frame that the copy has at `at_blocks`, if it is whole. Afterwards the window holds it.
+    fn copied_frame_at(&mut self, at_blocks: u64) -> Result<Option<Header>, E> {
+        if at_blocks >= self.bounds.len_blocks {
+            return Ok(None);
+        }
+        let offset = at_blocks * BLOCK_LEN_BYTES as u64;
+        let mut frame = vec![0; BLOCK_LEN_BYTES];
+        if !(self.copy)(offset, &mut frame) {
+            return Ok(None);
+        }
+        let Peek::Candidate { frame_len_bytes } =
+            Header::peek(&frame, self.bounds.log_id, at_blocks)
+        else {
+            return Ok(None);
+        };
+        let len_blocks = (frame_len_bytes / BLOCK_LEN_BYTES) as u64;
+        if len_blocks > self.bounds.len_blocks - at_blocks {
+            return Ok(None);
+        }
+        frame.resize(frame_len_bytes, 0);
+        if !(self.copy)(offset, &mut frame) {
+            return Ok(None);
+        }
+        let Ok(Some(header)) = Header::decode(&frame) else { return Ok(None) };
+        self.fetch(at_blocks, len_blocks)?;
+        let start = (at_blocks - self.window_blocks) as usize * BLOCK_LEN_BYTES;
+        self.window[start..start + frame_len_bytes].copy_from_slice(&frame);
+        self.copied.push(at_blocks);
+        Ok(Some(header))
+    }
+
     fn enter(&mut self, at_blocks: u64, header: Header) {
         if header.restart {
             // A record that was incomplete at the cut never became durable.
@@ -414,6 +497,7 @@ where
         let payload_end = HEADER_LEN_BYTES + header.payload_len_bytes as usize;
         self.incarnation = header.incarnation;
         self.incarnation_max = self.incarnation_max.max(header.incarnation);
+        self.durable_upto_blocks = self.durable_upto_blocks.max(header.durable_upto_blocks);
         self.frame_blocks = at_blocks;
         self.next_blocks = at_blocks + payload_end.div_ceil(BLOCK_LEN_BYTES) as u64;
         self.payload = HEADER_LEN_BYTES..payload_end;

@@ -546,3 +546,58 @@ fn damage_is_passed_and_costs_what_touches_it() {
     let (got, end, _) = read_all(&log, LOG_ID);
     assert_eq!((got, end), (records, End::Clean { at_blocks: blocks(&log) }));
 }
+
+/// Reads a log that has a copy. Returns its records, its end, and how many frames came from the
+/// copy.
+fn read_copies(log: &[u8], copy: &[u8]) -> (Vec<Vec<u8>>, End, u64) {
+    let bounds = LogBounds { log_id: LOG_ID, len_blocks: blocks(log), durable_blocks: 0 };
+    let read = |offset: u64, buf: &mut [u8]| {
+        buf.copy_from_slice(&log[offset as usize..][..buf.len()]);
+        Ok::<(), Infallible>(())
+    };
+    let read_copy = |offset: u64, buf: &mut [u8]| {
+        let there = copy.get(offset as usize..offset as usize + buf.len());
+        there.inspect(|there| buf.copy_from_slice(there)).is_some()
+    };
+    let mut decoder = Decoder::of_copies(bounds, read, read_copy, |_| false);
+    let mut records = Vec::new();
+    while let Some(record) = decoder.next_record().unwrap() {
+        records.push(record.bytes.to_vec());
+    }
+    assert!(decoder.damaged_count() <= decoder.copied_count());
+    (records, *decoder.end().unwrap(), decoder.copied_count())
+}
+
+/// Damage in one of two copies costs nothing, wherever it is, even in the last frame.
+#[test]
+fn a_bad_frame_comes_from_the_copy() {
+    let (log, records) = small_log();
+    for block in 0..blocks(&log) as usize {
+        let mut bad = log.clone();
+        bad[block * BLOCK_LEN_BYTES + 30] ^= 1;
+        let (got, end, copied) = read_copies(&bad, &log);
+        assert_eq!((got, copied), (records.clone(), 1), "block {block}");
+        assert_eq!(end, End::Clean { at_blocks: blocks(&log) });
+        let (got, _, copied) = read_copies(&log, &bad);
+        assert_eq!((got, copied), (records.clone(), 0), "block {block}");
+        // Another frame is bad in the copy.
+        let mut copy = log.clone();
+        let other = if block < 2 { blocks(&log) as usize - 1 } else { 0 };
+        copy[other * BLOCK_LEN_BYTES + 30] ^= 1;
+        assert_eq!(read_copies(&bad, &copy).0, records, "block {block}");
+        // The same frame is bad in the copy.
+        assert!(read_copies(&bad, &bad).0.len() < records.len(), "block {block}");
+    }
+}
+
+/// A write that reached only one of the copies counts. Where neither has a frame, the log ends.
+#[test]
+fn the_longer_copy_counts() {
+    let (log, records) = small_log();
+    let cut = log.len() - 3 * BLOCK_LEN_BYTES;
+    let mut short = log[..cut].to_vec();
+    assert!(read_copies(&short, &short).0.len() < records.len());
+    assert!(read_copies(&log, &short).0 == records);
+    short.resize(log.len(), 0);
+    assert!(read_copies(&short, &log).0 == records);
+}
