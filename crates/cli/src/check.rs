@@ -71,6 +71,11 @@ impl CheckArgs {
                 let count = grouped(engine.left_out.len() as u64);
                 report.row("left out, on flash", count, json!(engine.left_out));
             }
+            let healed = store.files.stats().catalog_mended;
+            if healed > 0 {
+                // Opening the store for writing has repaired them.
+                report.row("catalog parts healed from a copy", grouped(healed), healed);
+            }
             let len_bytes = engine.table_len_bytes;
             report.row("table bytes", ByteSize(len_bytes).to_string(), len_bytes);
             report.section("result");

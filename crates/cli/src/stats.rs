@@ -130,6 +130,9 @@ fn file_layer(report: &mut Report, stats: &FilesStats) {
     report.section("files, since they were opened");
     count(report, "commits", stats.commits);
     bytes(report, "catalog bytes", stats.catalog_written_bytes);
+    if stats.catalog_mended > 0 {
+        count(report, "catalog parts healed from a copy", stats.catalog_mended);
+    }
     bytes(report, "file bytes", stats.file_written_bytes);
     count(report, "cleaned zones", stats.cleaned_zones);
     bytes(report, "moved by cleaning", stats.cleaning_moved_bytes);

@@ -1,6 +1,6 @@
 //! Checks a file layer against its disk, and describes its catalog in words.
 
-use crate::catalog::{CatalogImage, InvalidEdit, read_image};
+use crate::catalog::{CatalogImage, InvalidEdit, compare_copies, read_image};
 use crate::commit::Committer;
 use crate::error::FilesError;
 use crate::space::{Space, ZoneRole, ZoneSpace};
@@ -27,7 +27,7 @@ pub struct CheckReport {
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which structure: "extent", "zone", "catalog", "backup of rewritten tracks".
+    /// Which structure: "extent", "zone", "catalog", "catalog copy", "backup of rewritten tracks".
     pub structure: &'static str,
     /// Where.
     pub place: String,
@@ -142,6 +142,7 @@ impl Checker<'_> {
             }
         };
         report.catalog_record_count = 1 + image.records.len() as u64;
+        self.check_copies(&image, report)?;
         let names = |namespace: &crate::catalog::Namespace| -> Vec<(String, u64)> {
             namespace.list("").map(|(name, file)| (name.to_owned(), file.id.0)).collect()
         };
@@ -163,6 +164,31 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Checker<'_> {
+    /// Reads both copies of the catalog. A damaged one is written anew with the next change.
+    fn check_copies(
+        &self,
+        image: &CatalogImage,
+        report: &mut CheckReport,
+    ) -> Result<(), FilesError> {
+        self.committer.with_store(|store| {
+            if !store.is_mirrored() {
+                // A power cut may have left the copies different.
+                for flaw in &image.flaws {
+                    report.find("catalog copy", flaw.place.clone(), flaw.problem.clone());
+                }
+                return Ok(());
+            }
+            // No commit is under way now.
+            for (index, flaw) in compare_copies(self.disk, &read_image(self.disk)?)? {
+                store.renew(1 - index);
+                report.find("catalog copy", flaw.place, flaw.problem);
+            }
+            Ok(())
+        })
     }
 }
 

@@ -162,8 +162,8 @@ impl Committer {
     }
 
     /// Gives `look` the catalog store. Waits for a catalog write in progress.
-    pub(crate) fn with_store<T>(&self, look: impl FnOnce(&CatalogStore) -> T) -> T {
-        look(&self.store.lock())
+    pub(crate) fn with_store<T>(&self, look: impl FnOnce(&mut CatalogStore) -> T) -> T {
+        look(&mut self.store.lock())
     }
 
     /// Whether the namespace may grow by `more_bytes` for a commit of this kind (L1, L2).

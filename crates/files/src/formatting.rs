@@ -127,6 +127,7 @@ impl Plan {
         let header = Header {
             is_paired: false,
             is_sealed: true,
+            is_mirrored: true,
             shape: Shape::of(&geometry),
             sequence,
             log_id: 0,
@@ -137,6 +138,9 @@ impl Plan {
             layout: options.layout_name.clone(),
             next_file_id: 1,
             format_id: format_id(options.format_id, sequence),
+            predecessor: 0,
+            predecessor_end: Blocks::ZERO,
+            is_unfinished: false,
         };
         Ok(Plan { disk, regions, sequences, header, room })
     }
@@ -171,19 +175,18 @@ impl Plan {
         let replaced = self.regions[in_use].clone();
         // A reset empties zones. Elsewhere the frames after a header stay, and only the sequence
         // number distinguishes them from those of the new catalog. The new catalog must therefore
-        // have a greater number, and be in place before the old one goes.
+        // have a greater number, and be in place before the old one is overwritten.
         let keeps_frames = !replaced.is_sequential();
         if !keeps_frames {
-            self.regions[other].clear(disk).map_err(failed)?;
-            replaced.clear(disk).map_err(failed)?;
+            self.regions[other].clear(disk, &[]).map_err(failed)?;
+            replaced.clear(disk, &[]).map_err(failed)?;
             disk.reset_zones().map_err(failed)?;
         }
         self.header.is_paired = edits.iter().any(|edit| matches!(edit, Edit::Pair { .. }));
         let disk = Arc::clone(&self.disk);
-        let mut store = CatalogStore::new(self.disk, self.regions, in_use, self.header);
+        let mut store = CatalogStore::blank(self.disk, self.regions, in_use, self.header);
         store.checkpoint(encode_edits(edits), 1).map_err(failed)?;
         if keeps_frames {
-            replaced.clear(&*disk).map_err(failed)?;
             disk.reset_zones().map_err(failed)?;
         }
         Ok(())

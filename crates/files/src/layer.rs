@@ -148,8 +148,7 @@ impl FileLayer {
         )?;
         let layout_name = image.header.layout.clone();
         let format_id = image.header.format_id;
-        let store =
-            CatalogStore::new(Arc::clone(&disk), image.regions, image.current, image.header);
+        let store = CatalogStore::new(Arc::clone(&disk), image);
         let committer = Committer::new(Arc::clone(&disk), namespace, bodies, store);
         if let Some(flaw) = flaw {
             committer.lock().refuse(flaw);

@@ -285,8 +285,9 @@ impl Region {
         Ok(())
     }
 
-    /// Prepares the region for a new checkpoint. From now on it holds no catalog.
-    pub(crate) fn clear(&self, disk: &dyn Disk) -> Result<(), DiskError> {
+    /// Prepares the region for a new checkpoint. From now on it holds no catalog. Its first block is
+    /// `mark`, or nothing in sequential zones.
+    pub(crate) fn clear(&self, disk: &dyn Disk, mark: &[u8]) -> Result<(), DiskError> {
         if self.is_sequential() {
             return self
                 .zones
@@ -297,7 +298,7 @@ impl Region {
         if let Some(behind_header) = self.discards.first() {
             disk.discard(*behind_header)?;
         }
-        self.write(disk, Blocks::ZERO, &[0; BLOCK_LEN_BYTES], Persist::Through)?;
+        self.write(disk, Blocks::ZERO, mark, Persist::Through)?;
         self.discards.iter().skip(1).try_for_each(|&range| disk.discard(range))
     }
 

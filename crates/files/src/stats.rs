@@ -13,8 +13,11 @@ pub struct FilesStats {
     pub catalog_records: u64,
     /// Checkpoints of the catalog.
     pub catalog_checkpoints: u64,
-    /// Bytes written to the catalog.
+    /// Bytes written to the catalog, to both copies.
     pub catalog_written_bytes: u64,
+    /// Damaged parts of the catalog that were found when it was opened, and read from their copy.
+    /// The first change writes both copies anew.
+    pub catalog_mended: u64,
     /// Bytes of files written for callers: tables and logs.
     pub file_written_bytes: u64,
     /// Zones emptied by cleaning.
@@ -97,6 +100,7 @@ impl Counts {
             catalog_records: catalog.records,
             catalog_checkpoints: catalog.checkpoints,
             catalog_written_bytes: catalog.written_bytes,
+            catalog_mended: catalog.mended,
             file_written_bytes: self.file_written_bytes.load(Ordering::Relaxed),
             cleaned_zones: self.cleaned_zones.load(Ordering::Relaxed),
             failed_cleanings: self.failed_cleanings.load(Ordering::Relaxed),

@@ -8,7 +8,9 @@ use crate::placement::PlacementOptions;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Geometry, Lba, Rule};
 
 pub(crate) const MAGIC_BYTES: [u8; 8] = *b"IMBXCAT\n";
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
+/// Like version 4, but the other region holds an older checkpoint instead of a copy.
+const FORMAT_VERSION_SINGLE: u32 = 3;
 /// The checksum is the last field of the block, and the body has no seal.
 const FORMAT_VERSION_UNSEALED: u32 = 1;
 /// Like version 1, on a drive of a pair.
@@ -17,6 +19,9 @@ pub(crate) const NAME_LEN_BYTES_MAX: usize = 64;
 /// An upper bound for everything that counts up from 1: files, checkpoints, commits. A thousand a
 /// second reach it in nine thousand years.
 pub(crate) const COUNT_END: u64 = 1 << 48;
+
+/// Part of every log id, so that a log of the catalog is never mistaken for the log of a file.
+const LOG_ID_TAG: u64 = 0xca7a_0000_0000_0000;
 
 const MAGIC: usize = 0;
 const VERSION: usize = MAGIC + 8;
@@ -38,14 +43,18 @@ const NEXT_FILE_ID: usize = FLAGS + 4;
 const FORMAT_ID: usize = NEXT_FILE_ID + 8;
 const FREE_PERCENT: usize = FORMAT_ID + 8;
 const UNIT_LEN: usize = FREE_PERCENT + 8;
-const RESERVED: usize = UNIT_LEN + 8;
+const RESERVED_SINGLE: usize = UNIT_LEN + 8;
+const PREDECESSOR: usize = RESERVED_SINGLE;
+const PREDECESSOR_END: usize = PREDECESSOR + 8;
+const RESERVED: usize = PREDECESSOR_END + 8;
 const CRC: usize = 508;
-const _: () = assert!(RESERVED == 240 && RESERVED < CRC);
+const _: () = assert!(RESERVED_SINGLE == 240 && RESERVED < CRC);
 const CRC_UNSEALED: usize = BLOCK_LEN_BYTES - 4;
 /// The header's length. No power cut tears it, however short the sectors of a drive are.
 const HEADER_LEN_BYTES: usize = 512;
 
 const FLAG_PAIRED: u32 = 1;
+const FLAG_UNFINISHED: u32 = 2;
 /// Fills a body up to the end of its block, with one byte at least. A power cut that leaves part of
 /// the block filled up with zeros therefore leaves a block that does not end in this byte.
 const SEAL_BYTE: u8 = 0xff;
@@ -94,8 +103,10 @@ pub(crate) struct Header {
     /// Whether the drive belongs to a pair, so that some files of the catalog may be on the flash
     /// drive.
     pub(crate) is_paired: bool,
-    /// Whether a seal follows the body; older versions have none.
+    /// Whether a seal follows the body; versions 1 and 2 have none.
     pub(crate) is_sealed: bool,
+    /// Whether the other region holds a copy (K1); before version 4 it holds an older checkpoint.
+    pub(crate) is_mirrored: bool,
     pub(crate) shape: Shape,
     pub(crate) sequence: u64,
     pub(crate) log_id: u64,
@@ -106,6 +117,12 @@ pub(crate) struct Header {
     pub(crate) layout: String,
     pub(crate) next_file_id: u64,
     pub(crate) format_id: u64,
+    /// The sequence number of the checkpoint before this one, and the block of its region where its
+    /// log ended; zero if there is none or it is unknown.
+    pub(crate) predecessor: u64,
+    pub(crate) predecessor_end: Blocks,
+    /// The checkpoint is being written. The header says so only where it can be replaced.
+    pub(crate) is_unfinished: bool,
 }
 
 /// Why a block is not a valid header.
@@ -126,7 +143,7 @@ impl Header {
     pub(crate) fn encode(&self) -> Vec<u8> {
         assert!(self.placement.len() <= NAME_LEN_BYTES_MAX, "a policy's name is short");
         assert!(self.layout.len() <= NAME_LEN_BYTES_MAX, "checked when formatting");
-        assert!(self.is_sealed, "what is written is");
+        assert!(self.is_sealed && self.is_mirrored, "older versions are not written");
         let mut block = vec![0; BLOCK_LEN_BYTES];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         put(MAGIC, &MAGIC_BYTES);
@@ -144,13 +161,16 @@ impl Header {
         put(ZONE_LEN, &self.shape.zone_len_blocks.to_le_bytes());
         put(ZONE_CAPACITY, &self.shape.zone_capacity_blocks.to_le_bytes());
         put(CONVENTIONAL, &self.shape.conventional_zone_count.to_le_bytes());
-        let flags = if self.is_paired { FLAG_PAIRED } else { 0 };
-        put(FLAGS, &flags.to_le_bytes());
+        let paired = if self.is_paired { FLAG_PAIRED } else { 0 };
+        let unfinished = if self.is_unfinished { FLAG_UNFINISHED } else { 0 };
+        put(FLAGS, &(paired | unfinished).to_le_bytes());
         put(NEXT_FILE_ID, &self.next_file_id.to_le_bytes());
         put(FORMAT_ID, &self.format_id.to_le_bytes());
         let PlacementOptions { free_percent_least, unit_len } = self.placement_options;
         put(FREE_PERCENT, &u64::from(free_percent_least).to_le_bytes());
         put(UNIT_LEN, &unit_len.get().to_le_bytes());
+        put(PREDECESSOR, &self.predecessor.to_le_bytes());
+        put(PREDECESSOR_END, &self.predecessor_end.get().to_le_bytes());
         let crc = crc32c::crc32c(&block[..CRC]);
         block[CRC..HEADER_LEN_BYTES].copy_from_slice(&crc.to_le_bytes());
         block
@@ -166,11 +186,15 @@ impl Header {
         let damaged = |reason: &str| HeaderFlaw::Damaged(reason.to_owned());
         let version = sound_version(block)?;
         let zero = |at: std::ops::Range<usize>| block[at].iter().all(|&byte| byte == 0);
-        let is_sealed = version == FORMAT_VERSION;
+        let is_sealed = matches!(version, FORMAT_VERSION | FORMAT_VERSION_SINGLE);
         let flags = u32_at(block, FLAGS);
-        let (flags_known, reserved_end) =
-            if is_sealed { (FLAG_PAIRED, CRC) } else { (0, CRC_UNSEALED) };
-        if flags & !flags_known != 0 || !zero(RESERVED..reserved_end) {
+        let is_mirrored = version == FORMAT_VERSION;
+        let (flags_known, reserved) = match version {
+            FORMAT_VERSION => (FLAG_PAIRED | FLAG_UNFINISHED, RESERVED..CRC),
+            FORMAT_VERSION_SINGLE => (FLAG_PAIRED, RESERVED_SINGLE..CRC),
+            _ => (0, RESERVED_SINGLE..CRC_UNSEALED),
+        };
+        if flags & !flags_known != 0 || !zero(reserved) {
             return Err(damaged("reserved bytes are not zero"));
         }
         let text = |at: usize, len_at: usize| {
@@ -192,6 +216,7 @@ impl Header {
         let header = Header {
             is_paired: version == FORMAT_VERSION_UNSEALED_PAIR || flags & FLAG_PAIRED != 0,
             is_sealed,
+            is_mirrored,
             shape: Shape {
                 rule: u32_at(block, RULE),
                 disk_len_blocks: u64_at(block, DISK_LEN),
@@ -208,6 +233,10 @@ impl Header {
             layout: text(LAYOUT, LAYOUT_LEN)?,
             next_file_id: u64_at(block, NEXT_FILE_ID),
             format_id: u64_at(block, FORMAT_ID),
+            // Zero in older versions.
+            predecessor: u64_at(block, PREDECESSOR),
+            predecessor_end: Blocks::new(u64_at(block, PREDECESSOR_END)),
+            is_unfinished: flags & FLAG_UNFINISHED != 0,
         };
         if header.sequence == 0 || header.next_file_id == 0 || header.placement.is_empty() {
             return Err(damaged("a field that must not be zero is zero"));
@@ -220,6 +249,11 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+/// The id of the log that follows checkpoint `sequence` (K3).
+pub(super) fn log_id(format_id: u64, sequence: u64) -> u64 {
+    format_id.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ sequence ^ LOG_ID_TAG
 }
 
 /// The blocks that a checkpoint writes after its header: the body and its seal.
@@ -263,7 +297,7 @@ fn sound_version(block: &[u8]) -> Result<u32, HeaderFlaw> {
             "its checksum is {computed:#010x}, but {stored:#010x} is stored"
         )));
     }
-    if is_unsealed || version == FORMAT_VERSION {
+    if is_unsealed || matches!(version, FORMAT_VERSION | FORMAT_VERSION_SINGLE) {
         return Ok(version);
     }
     Err(HeaderFlaw::Version(version))

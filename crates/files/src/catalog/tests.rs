@@ -1,9 +1,7 @@
 //! The catalog's bytes: golden bytes and decoding of garbage; and the accounts of the namespace.
 
-use super::format::{HeaderFlaw, lacks_seal, seal};
-use super::{
-    Edit, FileId, FileRecord, Header, InvalidEdit, Namespace, Shape, decode_edits, encode_edits,
-};
+use super::format::{HeaderFlaw, decode_edits, lacks_seal, seal};
+use super::{Edit, FileId, FileRecord, Header, InvalidEdit, Namespace, Shape, encode_edits};
 use crate::extent::Extent;
 use crate::hints::{FileKind, GroupId};
 use crate::placement::PlacementOptions;
@@ -14,6 +12,7 @@ fn header() -> Header {
     Header {
         is_paired: false,
         is_sealed: true,
+        is_mirrored: true,
         shape: Shape {
             rule: 2,
             disk_len_blocks: 0x0102_0304,
@@ -30,6 +29,9 @@ fn header() -> Header {
         layout: "gear".to_owned(),
         next_file_id: 99,
         format_id: 3,
+        predecessor: 6,
+        predecessor_end: Blocks::new(0x0109),
+        is_unfinished: false,
     }
 }
 
@@ -95,7 +97,7 @@ fn one_of_each() -> Vec<Edit> {
 fn the_header_is_these_bytes() {
     let block = header().encode();
     let mut golden = b"IMBXCAT\n".to_vec();
-    golden.extend([3, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    golden.extend([4, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11]);
     golden.extend([0x92, 0x10, 0, 0, 0, 0, 0, 0, 0xef, 0xbe, 0xad, 0xde, 14, 0, 4, 0]);
     golden.extend(b"zone-per-level");
@@ -106,29 +108,50 @@ fn the_header_is_these_bytes() {
     golden.extend([0xe8, 0xfd, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([99, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
     golden.extend([20, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(block[..240], golden);
+    golden.extend([6, 0, 0, 0, 0, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(block[..256], golden);
     golden.resize(508, 0);
     golden.extend(crc32c::crc32c(&golden).to_le_bytes());
     golden.resize(4096, 0);
     assert_eq!(block, golden);
     assert_eq!(Header::decode(&block), Ok(header()));
+    let unfinished = Header { is_unfinished: true, ..header() };
+    assert_eq!(unfinished.encode()[204..208], [2, 0, 0, 0]);
+    assert_eq!(Header::decode(&unfinished.encode()), Ok(unfinished));
+}
+
+/// A header of an older version, before its checksum.
+fn old_header(version: u8) -> (Vec<u8>, Header) {
+    let old =
+        Header { is_mirrored: false, predecessor: 0, predecessor_end: Blocks::ZERO, ..header() };
+    let mut block = Header { is_mirrored: true, ..old.clone() }.encode();
+    block[8] = version;
+    (block, old)
 }
 
 /// Versions 1 and 2 are read but no longer written.
 #[test]
 fn headers_without_a_seal_are_read() {
     for (version, is_paired) in [(1, false), (2, true)] {
-        let mut block = header().encode();
-        block[8] = version;
+        let (mut block, old) = old_header(version);
         block[508..512].fill(0);
         let crc = crc32c::crc32c(&block[..4092]);
         block[4092..].copy_from_slice(&crc.to_le_bytes());
         let got = Header::decode(&block).unwrap();
-        assert_eq!(got, Header { is_paired, is_sealed: false, ..header() });
+        assert_eq!(got, Header { is_paired, is_sealed: false, ..old });
         assert_eq!(got.body_len(), Blocks::new(2));
         block[300] ^= 1;
         assert!(matches!(Header::decode(&block), Err(HeaderFlaw::Damaged(_))));
     }
+}
+
+/// Version 3 is read but no longer written: the other region has no copy.
+#[test]
+fn a_header_of_a_catalog_without_a_copy_is_read() {
+    let (mut block, old) = old_header(3);
+    let crc = crc32c::crc32c(&block[..508]);
+    block[508..512].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode(&block), Ok(old));
 }
 
 /// A power cut keeps the first sector or loses it, and does the same at random for each of the
@@ -188,7 +211,7 @@ fn a_moved_file_is_these_bytes() {
 #[test]
 fn a_pair_is_these_bytes() {
     let block = Header { is_paired: true, ..header() }.encode();
-    assert_eq!((block[8], &block[204..208]), (3, &[1, 0, 0, 0][..]));
+    assert_eq!((block[8], &block[204..208]), (4, &[1, 0, 0, 0][..]));
     assert!(Header::decode(&block).unwrap().is_paired);
     let edits = [
         Edit::Pair { flash_id: 0x0102, age: 9 },
@@ -275,10 +298,10 @@ fn garbage_never_decodes_to_a_panic() {
 #[test]
 fn a_future_version_says_so() {
     let mut block = header().encode();
-    block[8] = 4;
+    block[8] = 5;
     let crc = crc32c::crc32c(&block[..508]);
     block[508..512].copy_from_slice(&crc.to_le_bytes());
-    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(4)));
+    assert_eq!(Header::decode(&block), Err(HeaderFlaw::Version(5)));
 }
 
 #[test]

@@ -250,8 +250,8 @@ fn tables_before_a_log_that_failed_are_written() {
     put(&files, "other", 40, 2).unwrap();
     let (drive, here) = (Arc::clone(&stage.disk), files.clone());
     disk.before_write(move || {
-        // The catalog gets the log's new run, then the log fails in its old one.
-        let fail_write = Some(FailAt { after: 1, sticky: false });
+        // Both copies of the catalog get the log's new run, then the log fails in its old one.
+        let fail_write = Some(FailAt { after: 2, sticky: false });
         drive.set_faults(FaultPlan { fail_write, ..FaultPlan::default() });
         log.append(&[7; 10 * 4096]).unwrap_err();
         assert_eq!(here.open("w").unwrap().extents().len(), 2);

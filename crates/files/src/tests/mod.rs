@@ -1,5 +1,6 @@
 //! The file layer over simulated drives: scripts, power cuts, damage, threads.
 
+mod copies;
 mod crowded;
 mod cuts;
 mod damage;
