@@ -38,6 +38,8 @@
 
 mod blocks_run;
 mod campaign;
+#[cfg(test)]
+mod census;
 mod cuts;
 mod files_run;
 mod filesystem_run;
