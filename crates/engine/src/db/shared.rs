@@ -27,9 +27,10 @@ impl Shared {
             0 => write::sync(store),
             _ => Ok(()),
         };
-        if let Err(error) = &synced {
+        match &synced {
+            Ok(()) => write::mark_end(store),
             // The next close reports it as well, and does not try again (S5).
-            let _ = store.poison(&error.to_string());
+            Err(error) => drop(store.poison(&error.to_string())),
         }
         store.runtime.scheduler.notify();
         let mut ready = || store.jobs.is_zero();

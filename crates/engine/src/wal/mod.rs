@@ -16,7 +16,7 @@
 //!       numbers is damage rather than a crash's suffix. Replay then stops with an error, because
 //!       continuing would restore later writes without earlier ones.
 //!   W3  A record acknowledged by `sync_to` survives. Later frames record how much is durable, and
-//!       a reader that finds less reports damage.
+//!       a reader that finds less reports damage. A closed store ends with such a frame.
 //!   W4  A log that was found torn is not continued. Its content is flushed, and the commit that
 //!       adds the tables removes it before the next log is created. Otherwise a torn log would have
 //!       a successor (W2).
@@ -72,6 +72,8 @@ pub(crate) struct Wal {
 struct Tail {
     encoder: Encoder,
     position: WalPosition,
+    /// The position of the last frame that records only what is durable; the start without one.
+    marked: WalPosition,
     /// How often the log was restarted after an incomplete record.
     incarnation: u32,
     /// The file ends in an incomplete record, and no later frame marks it as such yet.
@@ -93,6 +95,7 @@ impl Wal {
         let tail = Tail {
             encoder,
             position: WalPosition::default(),
+            marked: WalPosition::default(),
             incarnation: 0,
             is_restart_due: false,
             is_closed: false,
@@ -236,6 +239,27 @@ impl Wal {
     /// The position after the last record.
     pub(crate) fn position(&self) -> WalPosition {
         self.tail.lock().position
+    }
+
+    /// Records, in a frame of its own, that all records are durable. After that, damage to the last
+    /// of them is no torn write (W3).
+    ///
+    /// Cost: one write and one sync, besides those of [`Wal::sync`].
+    ///
+    /// # Errors
+    /// Like [`Wal::sync_to`]. The records themselves are durable, if they were synced before.
+    pub(crate) fn mark_end(&self) -> Result<(), EngineError> {
+        self.sync()?;
+        let mut tail = self.open_tail()?;
+        if tail.position == tail.marked {
+            return Ok(());
+        }
+        // Replay skips this empty record.
+        tail.encoder.push(&[]).expect("an empty record is not too long");
+        tail.position.0 += 1;
+        tail.marked = tail.position;
+        drop(tail);
+        self.sync()
     }
 
     /// Whether the log takes no more records.

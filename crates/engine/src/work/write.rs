@@ -175,6 +175,15 @@ pub(crate) fn sync(store: &Store) -> Result<(), EngineError> {
     sync_wal(store, wal.as_deref())
 }
 
+/// Lets the log record that all of it is durable (W3). If this fails, for example for lack of space,
+/// no write is lost.
+pub(crate) fn mark_end(store: &Store) {
+    let wal = store.writer.lock().wal.clone();
+    if let Some(wal) = wal {
+        let _ = wal.mark_end();
+    }
+}
+
 /// Like [`sync`], for a caller that already holds the writer's log.
 pub(crate) fn sync_wal(store: &Store, wal: Option<&Wal>) -> Result<(), EngineError> {
     wal.map_or(Ok(()), |wal| wal.sync().map_err(|error| store.failed(error)))
