@@ -180,12 +180,11 @@ impl Table {
         })?;
         let tail_len_bytes = (len_bytes / TAIL_SHARE).clamp(TAIL_LEN_BYTES_MIN, TAIL_LEN_BYTES_MAX);
         let mut tail_at = len_bytes.saturating_sub(tail_len_bytes);
-        let read = if losses.is_some() { read_what_reads } else { read_range };
-        let mut tail = match read(&*file, "table footer", tail_at..len_bytes, &mut scratch) {
-            // The damage may be before the parts that opening needs.
+        let range = tail_at..len_bytes;
+        let mut tail = match read_range(&*file, "table footer", range.clone(), &mut scratch) {
+            // The damage may be in parts that opening does not need.
             Err(error) if error.is_damage() => {
-                tail_at = footer_at;
-                read(&*file, "table footer", tail_at..len_bytes, &mut scratch)?
+                read_what_reads(&*file, "table footer", range, &mut scratch)?
             }
             tail => tail?,
         };
@@ -195,7 +194,13 @@ impl Table {
         let start = if is_small { footer.data_len_bytes } else { footer.filter().offset };
         if start < tail_at {
             tail_at = start;
-            tail = read(&*file, "table metadata", tail_at..len_bytes, &mut scratch)?;
+            let range = tail_at..len_bytes;
+            tail = match read_range(&*file, "table metadata", range.clone(), &mut scratch) {
+                Err(error) if error.is_damage() => {
+                    read_what_reads(&*file, "table metadata", range, &mut scratch)?
+                }
+                tail => tail?,
+            };
         }
         let open = Opening { file: &*file, table_id: footer.table_id, tail, tail_at, losses };
         let top_index = open.part("table top index", footer.top_index(), IndexPartition::decode)?;
@@ -203,7 +208,7 @@ impl Table {
             .map_err(|e| corrupt("table top index", file.name(), footer.top_index().offset, e))?;
         let filter = match footer.filter_len_bytes {
             0 => None,
-            _ => open.spare("table filter", footer.filter(), "no key", Filter::decode)?,
+            _ => open.hint("table filter", footer.filter(), Filter::decode)?,
         };
         let tombstones = match footer.tombstones_len_bytes {
             0 => None,
@@ -215,8 +220,7 @@ impl Table {
             )?,
         };
         let properties = footer.properties();
-        let properties =
-            open.spare("table properties", properties, "no key", TableProperties::decode)?;
+        let properties = open.hint("table properties", properties, TableProperties::decode)?;
         let cache_id = cache.new_id();
         let mut table = Table {
             cache,
@@ -580,7 +584,22 @@ impl Opening<'_> {
             .map_err(|reason| corrupt(structure, self.file.name(), handle.offset, reason))
     }
 
-    /// Reads a part that the table can do without. `what` describes the loss.
+    /// Reads a part without which the table has all its keys. If the part is damaged, the table is
+    /// read without it; the check names it.
+    fn hint<T>(
+        &self,
+        structure: &'static str,
+        handle: BlockHandle,
+        decode: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, EngineError> {
+        match (self.part(structure, handle, decode), self.losses) {
+            (Err(error), Some(losses)) => losses.pass(error, "no key").map(|()| None),
+            (Err(error), None) if error.is_damage() => Ok(None),
+            (part, _) => part.map(Some),
+        }
+    }
+
+    /// Reads a part whose loss can be passed over. `what` describes the loss.
     fn spare<T>(
         &self,
         structure: &'static str,
@@ -619,7 +638,7 @@ pub(super) fn read_range<'a>(
         .map_err(|source| cannot_read(structure, file.name(), range.start, source))
 }
 
-/// Like [`read_range`], but blocks that cannot be read become zeros.
+/// Like [`read_range`], but blocks that cannot be read become zeros. The checksums notice them.
 fn read_what_reads<'a>(
     file: &dyn FileReader,
     structure: &'static str,
