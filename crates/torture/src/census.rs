@@ -251,11 +251,6 @@ fn is_allowed(structure: Structure, outcome: Outcome) -> bool {
         (Structure::LogFrame, Outcome::Refused) => true,
         // The keys of one block, or of the blocks that one partition finds.
         (Structure::TableData | Structure::TableIndex, Outcome::Named) => true,
-        // Wrong, because the rest of the table is whole: these have no copy.
-        (
-            Structure::TableTombstones | Structure::TableTopIndex | Structure::TableFooter,
-            Outcome::Named,
-        ) => true,
         // Wrong: the journal of fixed bands has no copy. Its last record looks torn if it rots.
         (Structure::BandLogHeader | Structure::BandLog, Outcome::Refused) => true,
         (Structure::BandLog, Outcome::Wrong) => true,

@@ -5,7 +5,7 @@
 
 use super::block::{BlockBuilder, shared_len};
 use super::filter::{Filter, key_hash};
-use super::format::{BlockHandle, Footer, block_trailer};
+use super::format::{BLOCK_TRAILER_LEN_BYTES, BlockHandle, Footer, block_trailer};
 use super::histogram::HistogramBuilder;
 use super::index::{IndexBuilder, separator};
 use super::properties::TableProperties;
@@ -237,28 +237,59 @@ impl TableBuilder {
             let handle = self.append_raw(&bytes);
             top_index.add(&separator, trailer, handle.len_bytes);
         }
-        let mut footer = Footer {
-            table_id: self.options.table_id,
-            data_len_bytes,
-            index_len_bytes: self.file.len_bytes() - data_len_bytes,
-            filter_len_bytes: 0,
-            tombstones_len_bytes: 0,
-            properties_len_bytes: 0,
-            top_index_len_bytes: 0,
+        let filter = match self.hashes.is_empty() {
+            true => None,
+            false => Some(Filter::build(&self.hashes, self.options.filter_bits_per_key).encode()),
         };
-        if !self.hashes.is_empty() {
-            let filter = Filter::build(&self.hashes, self.options.filter_bits_per_key);
-            footer.filter_len_bytes = self.append_raw(&filter.encode()).len_bytes;
-        }
-        if !self.tombstones.is_empty() {
-            let bytes = tombstones::encode(&self.tombstones);
-            footer.tombstones_len_bytes = self.append_raw(&bytes).len_bytes;
-        }
-        let properties = self.properties.encode();
-        footer.properties_len_bytes = self.append_raw(&properties).len_bytes;
-        footer.top_index_len_bytes = self.append_raw(&top_index.finish()).len_bytes;
-        self.file.append(&footer.encode());
+        let tombstones = match self.tombstones.is_empty() {
+            true => None,
+            false => Some(tombstones::encode(&self.tombstones)),
+        };
+        let index_len_bytes = self.file.len_bytes() - data_len_bytes;
+        self.append_end(&TableEnd {
+            data_len_bytes,
+            index_len_bytes,
+            filter,
+            tombstones,
+            top_index: top_index.finish(),
+        });
         (self.file, self.properties)
+    }
+
+    /// Appends everything after the index: the parts that have copies first and last.
+    fn append_end(&mut self, end: &TableEnd) {
+        let stored_len = |part: Option<&Vec<u8>>| {
+            part.map_or(0, |bytes| (bytes.len() + BLOCK_TRAILER_LEN_BYTES) as u64)
+        };
+        let properties = self.properties.encode();
+        let mut footer = Footer {
+            has_copies: true,
+            table_id: self.options.table_id,
+            data_len_bytes: end.data_len_bytes,
+            index_len_bytes: end.index_len_bytes,
+            filter_len_bytes: stored_len(end.filter.as_ref()),
+            tombstones_len_bytes: stored_len(end.tombstones.as_ref()),
+            properties_len_bytes: stored_len(Some(&properties)),
+            top_index_len_bytes: stored_len(Some(&end.top_index)),
+            gap_len_bytes: 0,
+            log_frame_len_bytes: self.options.log_frame_len_bytes as u32,
+        };
+        footer.set_gap();
+        let copied: Vec<&Vec<u8>> =
+            end.tombstones.iter().chain(std::iter::once(&end.top_index)).collect();
+        for part in &copied {
+            self.append_raw(part);
+        }
+        self.file.append(&footer.encode(true));
+        for part in end.filter.iter().chain(std::iter::once(&properties)) {
+            self.append_raw(part);
+        }
+        self.file.append(&vec![0; footer.gap_len_bytes as usize]);
+        for part in &copied {
+            self.append_raw(part);
+        }
+        self.file.append(&footer.encode(false));
+        assert_eq!(Ok(self.file.len_bytes()), footer.file_len_bytes(), "the lengths add up");
     }
 
     fn complete_properties(&mut self) {
@@ -287,6 +318,15 @@ impl TableBuilder {
         let table_id = self.options.table_id;
         append_block(&mut self.file, table_id, payload, payload.len(), Compression::None)
     }
+}
+
+/// What follows the data of a table, encoded.
+struct TableEnd {
+    data_len_bytes: u64,
+    index_len_bytes: u64,
+    filter: Option<Vec<u8>>,
+    tombstones: Option<Vec<u8>>,
+    top_index: Vec<u8>,
 }
 
 fn append_block(

@@ -2,7 +2,8 @@
 
 use super::format::StoredBlock;
 use super::iter::TableReadOptions;
-use super::reader::{Table, read_range};
+use super::reader::Table;
+use super::reading::read_range;
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind};
@@ -57,15 +58,19 @@ impl Table {
             footer.table_id,
             self.name(),
             self.len_bytes(),
-            super::format::FORMAT_VERSION,
+            footer.version(),
         ));
         let data_end = footer.data_len_bytes;
         let parts = [
             ("data blocks", 0, data_end),
             ("index partitions", data_end, data_end + footer.index_len_bytes),
+            ("tombstones, copy", footer.tombstones_copy().offset, footer.tombstones_copy().end()),
+            ("top index, copy", footer.top_index_copy().offset, footer.top_index_copy().end()),
+            ("footer, copy", footer.footer_copy().offset, footer.footer_copy().end()),
             ("filter", footer.filter().offset, footer.filter().end()),
-            ("range tombstones", footer.tombstones().offset, footer.tombstones().end()),
             ("properties", footer.properties().offset, footer.properties().end()),
+            ("zeros", footer.gap().offset, footer.gap().end()),
+            ("range tombstones", footer.tombstones().offset, footer.tombstones().end()),
             ("top index", footer.top_index().offset, footer.top_index().end()),
             ("footer", footer.top_index().end(), self.len_bytes()),
         ];

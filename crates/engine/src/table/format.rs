@@ -7,24 +7,31 @@ use crate::table::compression::decompress;
 
 /// The first bytes of a footer.
 const MAGIC: [u8; 8] = *b"IMBRXTBL";
-/// The version that this module writes, and the only one that it reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The version that this module writes.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+/// Like version 2, but no part has a copy, and the tombstones precede the properties.
+const FORMAT_VERSION_SINGLE: u32 = 1;
 
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = MAGIC_AT + 8;
-const RESERVED_A_AT: usize = VERSION_AT + 4;
-const TABLE_ID_AT: usize = RESERVED_A_AT + 4;
+const COPY_AT: usize = VERSION_AT + 4;
+const TABLE_ID_AT: usize = COPY_AT + 4;
 const DATA_LEN_AT: usize = TABLE_ID_AT + 8;
 const INDEX_LEN_AT: usize = DATA_LEN_AT + 8;
 const FILTER_LEN_AT: usize = INDEX_LEN_AT + 8;
 const TOMBSTONES_LEN_AT: usize = FILTER_LEN_AT + 8;
 const PROPERTIES_LEN_AT: usize = TOMBSTONES_LEN_AT + 8;
 const TOP_INDEX_LEN_AT: usize = PROPERTIES_LEN_AT + 8;
-const RESERVED_B_AT: usize = TOP_INDEX_LEN_AT + 8;
+const GAP_LEN_AT: usize = TOP_INDEX_LEN_AT + 8;
+const LOG_FRAME_LEN_AT: usize = GAP_LEN_AT + 4;
+const RESERVED_AT: usize = LOG_FRAME_LEN_AT + 4;
 const CRC_AT: usize = FOOTER_LEN_BYTES - 4;
 /// The length of the footer, which ends the file.
 pub(crate) const FOOTER_LEN_BYTES: usize = 96;
-const _: () = assert!(RESERVED_B_AT <= CRC_AT);
+const _: () = assert!(RESERVED_AT <= CRC_AT);
+
+/// Damage often takes a whole block of the drive, so no copy shares one with its original.
+const GAP_UNIT_LEN_BYTES: u64 = 4096;
 
 /// The length of the trailer that follows the payload of every block: raw length, compression,
 /// checksum.
@@ -52,9 +59,11 @@ impl BlockHandle {
     }
 }
 
-/// The parts of a table file, in file order. Each starts where the previous one ends.
+/// The lengths of the parts of a table file. Each part starts where the previous one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
+    /// Whether footer, top index and tombstones have copies; not in version 1.
+    pub(crate) has_copies: bool,
     pub(crate) table_id: u64,
     pub(crate) data_len_bytes: u64,
     pub(crate) index_len_bytes: u64,
@@ -64,32 +73,78 @@ pub(crate) struct Footer {
     pub(crate) tombstones_len_bytes: u64,
     pub(crate) properties_len_bytes: u64,
     pub(crate) top_index_len_bytes: u64,
+    /// The zeros before the parts that have copies.
+    pub(crate) gap_len_bytes: u32,
+    /// The length of the log's frames, of a logged table; 0 in version 1.
+    pub(crate) log_frame_len_bytes: u32,
 }
 
 impl Footer {
-    pub(crate) fn filter(&self) -> BlockHandle {
-        BlockHandle {
-            offset: self.data_len_bytes + self.index_len_bytes,
-            len_bytes: self.filter_len_bytes,
-        }
+    /// The version of the table's format.
+    pub(crate) fn version(&self) -> u32 {
+        if self.has_copies { FORMAT_VERSION } else { FORMAT_VERSION_SINGLE }
     }
 
-    pub(crate) fn tombstones(&self) -> BlockHandle {
-        BlockHandle { offset: self.filter().end(), len_bytes: self.tombstones_len_bytes }
+    /// The end of the index, where the copies begin.
+    fn index_end(&self) -> u64 {
+        self.data_len_bytes + self.index_len_bytes
+    }
+
+    /// The copy of the tombstones.
+    pub(crate) fn tombstones_copy(&self) -> BlockHandle {
+        let len_bytes = if self.has_copies { self.tombstones_len_bytes } else { 0 };
+        BlockHandle { offset: self.index_end(), len_bytes }
+    }
+
+    /// The copy of the top index.
+    pub(crate) fn top_index_copy(&self) -> BlockHandle {
+        let len_bytes = if self.has_copies { self.top_index_len_bytes } else { 0 };
+        BlockHandle { offset: self.tombstones_copy().end(), len_bytes }
+    }
+
+    /// The copy of the footer.
+    pub(crate) fn footer_copy(&self) -> BlockHandle {
+        let len_bytes = if self.has_copies { FOOTER_LEN_BYTES as u64 } else { 0 };
+        BlockHandle { offset: self.top_index_copy().end(), len_bytes }
+    }
+
+    pub(crate) fn filter(&self) -> BlockHandle {
+        BlockHandle { offset: self.footer_copy().end(), len_bytes: self.filter_len_bytes }
     }
 
     pub(crate) fn properties(&self) -> BlockHandle {
-        BlockHandle { offset: self.tombstones().end(), len_bytes: self.properties_len_bytes }
+        let before = if self.has_copies { self.filter() } else { self.tombstones() };
+        BlockHandle { offset: before.end(), len_bytes: self.properties_len_bytes }
+    }
+
+    /// The zeros that keep a copy and its original out of one block of the drive.
+    pub(crate) fn gap(&self) -> BlockHandle {
+        let before = if self.has_copies { self.properties() } else { self.filter() };
+        BlockHandle { offset: before.end(), len_bytes: self.gap_len_bytes.into() }
+    }
+
+    pub(crate) fn tombstones(&self) -> BlockHandle {
+        BlockHandle { offset: self.gap().end(), len_bytes: self.tombstones_len_bytes }
     }
 
     pub(crate) fn top_index(&self) -> BlockHandle {
-        BlockHandle { offset: self.properties().end(), len_bytes: self.top_index_len_bytes }
+        let before = if self.has_copies { self.tombstones() } else { self.properties() };
+        BlockHandle { offset: before.end(), len_bytes: self.top_index_len_bytes }
     }
 
-    pub(crate) fn encode(&self) -> [u8; FOOTER_LEN_BYTES] {
+    /// Sets the length of the gap, after all other lengths.
+    pub(crate) fn set_gap(&mut self) {
+        let apart = self.footer_copy().end().next_multiple_of(GAP_UNIT_LEN_BYTES);
+        self.gap_len_bytes = apart.saturating_sub(self.properties().end()) as u32;
+    }
+
+    /// Encodes the footer, or its copy.
+    pub(crate) fn encode(&self, is_copy: bool) -> [u8; FOOTER_LEN_BYTES] {
+        assert!(self.has_copies, "version 1 is not written");
         let mut out = [0; FOOTER_LEN_BYTES];
         out[MAGIC_AT..VERSION_AT].copy_from_slice(&MAGIC);
-        out[VERSION_AT..RESERVED_A_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[VERSION_AT..COPY_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[COPY_AT..TABLE_ID_AT].copy_from_slice(&u32::from(is_copy).to_le_bytes());
         for (at, field) in [
             (TABLE_ID_AT, self.table_id),
             (DATA_LEN_AT, self.data_len_bytes),
@@ -100,6 +155,11 @@ impl Footer {
             (TOP_INDEX_LEN_AT, self.top_index_len_bytes),
         ] {
             out[at..at + 8].copy_from_slice(&field.to_le_bytes());
+        }
+        for (at, field) in
+            [(GAP_LEN_AT, self.gap_len_bytes), (LOG_FRAME_LEN_AT, self.log_frame_len_bytes)]
+        {
+            out[at..at + 4].copy_from_slice(&field.to_le_bytes());
         }
         let crc = crc32c::crc32c(&out[..CRC_AT]);
         out[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
@@ -124,6 +184,28 @@ impl Footer {
     /// # Errors
     /// Like [`Footer::decode`].
     pub(crate) fn parse(bytes: &[u8]) -> Result<Footer, String> {
+        Footer::parse_either(bytes, false)
+    }
+
+    /// Looks for the copy of the footer in `bytes`, which begin at `offset` of a file of
+    /// `file_len_bytes` with a table at its end.
+    pub(crate) fn find_copy(bytes: &[u8], offset: u64, file_len_bytes: u64) -> Option<Footer> {
+        let starts = bytes.windows(FOOTER_LEN_BYTES).enumerate();
+        let mut copies = starts.filter(|(_, window)| window.starts_with(&MAGIC));
+        copies.find_map(|(at, window)| {
+            let footer = Footer::parse_either(window, true).ok()?;
+            let start = file_len_bytes.checked_sub(footer.file_len_bytes().ok()?)?;
+            // A value may be a table as well: its footer is elsewhere.
+            let is_here = start.checked_add(footer.footer_copy().offset)? == offset + at as u64;
+            is_here.then_some(footer)
+        })
+    }
+
+    /// Decodes a footer, or the copy of one.
+    ///
+    /// # Errors
+    /// A description of the defect.
+    pub(crate) fn parse_either(bytes: &[u8], is_copy: bool) -> Result<Footer, String> {
         let bytes: &[u8; FOOTER_LEN_BYTES] = bytes
             .try_into()
             .map_err(|_| format!("{} bytes where a footer has {FOOTER_LEN_BYTES}", bytes.len()))?;
@@ -136,15 +218,26 @@ impl Footer {
             return Err(format!("checksum {got:#010x}, {expected:#010x} expected"));
         }
         let version = read_u32(bytes, VERSION_AT).unwrap_or(0);
-        if version != FORMAT_VERSION {
-            return Err(format!("format version {version}, this program knows {FORMAT_VERSION}"));
-        }
-        let zeros = [&bytes[RESERVED_A_AT..TABLE_ID_AT], &bytes[RESERVED_B_AT..CRC_AT]];
-        if zeros.iter().any(|r| r.iter().any(|&b| b != 0)) {
+        let has_copies = match version {
+            FORMAT_VERSION_SINGLE => false,
+            FORMAT_VERSION => true,
+            _ => {
+                return Err(format!(
+                    "format version {version}, this program knows {FORMAT_VERSION_SINGLE} and {FORMAT_VERSION}"
+                ));
+            }
+        };
+        let reserved_at = if has_copies { RESERVED_AT } else { GAP_LEN_AT };
+        if bytes[reserved_at..CRC_AT].iter().any(|&byte| byte != 0) {
             return Err("reserved bytes are not zero".into());
+        }
+        let is_expected = read_u32(bytes, COPY_AT) == Some(u32::from(is_copy));
+        if !is_expected || (is_copy && !has_copies) {
+            return Err("it is a copy in the place of the footer, or the other way round".into());
         }
         let field = |at| read_u64(bytes, at).unwrap_or(0);
         Ok(Footer {
+            has_copies,
             table_id: field(TABLE_ID_AT),
             data_len_bytes: field(DATA_LEN_AT),
             index_len_bytes: field(INDEX_LEN_AT),
@@ -152,6 +245,9 @@ impl Footer {
             tombstones_len_bytes: field(TOMBSTONES_LEN_AT),
             properties_len_bytes: field(PROPERTIES_LEN_AT),
             top_index_len_bytes: field(TOP_INDEX_LEN_AT),
+            // Zero in version 1.
+            gap_len_bytes: read_u32(bytes, GAP_LEN_AT).unwrap_or(0),
+            log_frame_len_bytes: read_u32(bytes, LOG_FRAME_LEN_AT).unwrap_or(0),
         })
     }
 
@@ -160,14 +256,20 @@ impl Footer {
     /// # Errors
     /// The footer gives lengths that no file can have.
     pub(crate) fn file_len_bytes(&self) -> Result<u64, String> {
+        let copied = [self.tombstones_len_bytes, self.top_index_len_bytes, FOOTER_LEN_BYTES as u64];
+        let copies = if self.has_copies { copied } else { [0; 3] };
         let parts = [
             self.data_len_bytes,
             self.index_len_bytes,
+            copies[0],
+            copies[1],
+            copies[2],
             self.filter_len_bytes,
-            self.tombstones_len_bytes,
             self.properties_len_bytes,
-            self.top_index_len_bytes,
-            FOOTER_LEN_BYTES as u64,
+            self.gap_len_bytes.into(),
+            copied[0],
+            copied[1],
+            copied[2],
         ];
         let sum = parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
         sum.ok_or_else(|| format!("parts of {parts:?} bytes"))

@@ -1,10 +1,13 @@
 //! Tables: immutable files of sorted entries, written once, read at random and in order.
 //!
 //! ```text
-//!   TableBuilder --> | data blocks | index partitions | filter | tombstones | properties | top index | footer |
-//!                          ^               ^              ^                                     ^
-//!   get(key)               4. search       3. which block 1. is it here at all?                 2. which partition
+//!   TableBuilder --> | data blocks | index partitions | copies | filter | properties | tombstones | top index | footer |
+//!                          ^               ^                       ^                                ^
+//!   get(key)               4. search       3. which block          1. is it here at all?            2. which partition
 //! ```
+//!
+//! Tombstones, top index and footer are stored twice. The filter and the properties are not needed to
+//! read the table.
 //!
 //! A get of an absent key usually costs one cache line of the filter. A get of an existing key
 //! costs one read of one block. The filter, the top index and the tombstones stay in memory while
@@ -26,6 +29,7 @@ mod level_iter;
 mod properties;
 mod read_ahead;
 mod reader;
+mod reading;
 mod tombstones;
 mod values;
 mod varint;

@@ -9,6 +9,7 @@ use super::index::IndexPartition;
 use super::iter::{TableIter, TableReadOptions};
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
+use super::reading::{cannot_read, find_footer, read_range, read_what_reads};
 use super::tombstones;
 use super::values::{self, Values};
 use crate::EngineError;
@@ -17,7 +18,7 @@ use crate::losses::Losses;
 use crate::range_del::FragmentedTombstones;
 use crate::table::cache::{BlockCache, CacheId};
 use bytes::Bytes;
-use imbrex_files::{FileReader, FilesError};
+use imbrex_files::FileReader;
 use imbrex_record_log::BLOCK_LEN_BYTES;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -114,7 +115,7 @@ impl Table {
         losses: Option<&Losses>,
     ) -> Result<Arc<Table>, EngineError> {
         let table = Table::open_file(file, cache, losses)?;
-        if table.properties.log_frame_len_bytes > 0 {
+        if table.log_frame_len_bytes() > 0 {
             return Err(corrupt(
                 "table",
                 table.name(),
@@ -159,7 +160,7 @@ impl Table {
     ) -> Result<Arc<Table>, EngineError> {
         let (values_len_bytes, tail) = values::tail_of(Arc::clone(&file))?;
         let mut table = Table::open_file(tail, cache, losses)?;
-        let frame_len_bytes = table.properties.log_frame_len_bytes as usize;
+        let frame_len_bytes = table.log_frame_len_bytes() as usize;
         if !frame_len_bytes.is_multiple_of(BLOCK_LEN_BYTES) || frame_len_bytes == 0 {
             let reason = format!("the log with the values has frames of {frame_len_bytes} bytes");
             return Err(corrupt("table", table.name(), 0, reason));
@@ -175,9 +176,6 @@ impl Table {
     ) -> Result<Table, EngineError> {
         let len_bytes = file.len_bytes();
         let mut scratch = Vec::new();
-        let footer_at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64).ok_or_else(|| {
-            corrupt("table footer", file.name(), 0, format!("a file of {len_bytes} bytes"))
-        })?;
         let tail_len_bytes = (len_bytes / TAIL_SHARE).clamp(TAIL_LEN_BYTES_MIN, TAIL_LEN_BYTES_MAX);
         let mut tail_at = len_bytes.saturating_sub(tail_len_bytes);
         let range = tail_at..len_bytes;
@@ -188,8 +186,7 @@ impl Table {
             }
             tail => tail?,
         };
-        let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN_BYTES..], len_bytes)
-            .map_err(|reason| corrupt("table footer", file.name(), footer_at, reason))?;
+        let footer = read_footer(&*file, tail)?;
         let is_small = footer.index_len_bytes <= TAIL_LEN_BYTES_MIN;
         let start = if is_small { footer.data_len_bytes } else { footer.filter().offset };
         if start < tail_at {
@@ -203,7 +200,11 @@ impl Table {
             };
         }
         let open = Opening { file: &*file, table_id: footer.table_id, tail, tail_at, losses };
-        let top_index = open.part("table top index", footer.top_index(), IndexPartition::decode)?;
+        let top_index = open.copied_part(
+            "table top index",
+            [footer.top_index(), footer.top_index_copy()],
+            IndexPartition::decode,
+        )?;
         check_top_index(&footer, &top_index)
             .map_err(|e| corrupt("table top index", file.name(), footer.top_index().offset, e))?;
         let filter = match footer.filter_len_bytes {
@@ -214,7 +215,7 @@ impl Table {
             0 => None,
             _ => open.spare(
                 "range tombstones",
-                footer.tombstones(),
+                [footer.tombstones(), footer.tombstones_copy()],
                 "which ranges were deleted",
                 |bytes| tombstones::decode(bytes).map(|list| FragmentedTombstones::new(&list)),
             )?,
@@ -241,7 +242,15 @@ impl Table {
         Ok(table)
     }
 
-    /// The properties that the writer recorded.
+    /// The length of the frames of the log with the values; 0 without one.
+    fn log_frame_len_bytes(&self) -> u64 {
+        match self.footer.has_copies {
+            true => self.footer.log_frame_len_bytes.into(),
+            false => self.properties.log_frame_len_bytes,
+        }
+    }
+
+    /// The properties that the writer recorded; empty if they are damaged.
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
     }
@@ -552,6 +561,20 @@ impl Table {
     }
 }
 
+/// The footer, which ends `tail`, the end of the file; or its copy.
+fn read_footer(file: &dyn FileReader, tail: &[u8]) -> Result<Footer, EngineError> {
+    let len_bytes = file.len_bytes();
+    let Some(bytes) = tail.last_chunk::<FOOTER_LEN_BYTES>() else {
+        let reason = format!("a file of {len_bytes} bytes");
+        return Err(corrupt("table footer", file.name(), 0, reason));
+    };
+    Footer::decode(bytes, len_bytes).or_else(|reason| {
+        let copy = find_footer(file)?.filter(|copy| copy.file_len_bytes() == Ok(len_bytes));
+        let footer_at = len_bytes - FOOTER_LEN_BYTES as u64;
+        copy.ok_or_else(|| corrupt("table footer", file.name(), footer_at, reason))
+    })
+}
+
 /// Checks that the partitions fill the whole index and nothing else.
 fn check_top_index(footer: &Footer, top_index: &IndexPartition) -> Result<(), String> {
     let got = top_index.start()..top_index.end();
@@ -599,15 +622,38 @@ impl Opening<'_> {
         }
     }
 
-    /// Reads a part whose loss can be passed over. `what` describes the loss.
+    /// Reads a part from its place or, if it is damaged there, from its copy.
+    fn copied_part<T>(
+        &self,
+        structure: &'static str,
+        [handle, copy]: [BlockHandle; 2],
+        decode: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<T, EngineError> {
+        match self.part(structure, handle, &decode) {
+            Err(error) if error.is_damage() && copy.len_bytes > 0 => {
+                let mut scratch = Vec::new();
+                let stored =
+                    read_range(self.file, structure, copy.offset..copy.end(), &mut scratch);
+                match stored.map(|stored| decode_part(self.table_id, copy, stored, &decode)) {
+                    Ok(Ok(part)) => Ok(part),
+                    Ok(Err(_)) => Err(error),
+                    Err(unread) if unread.is_damage() => Err(error),
+                    Err(unread) => Err(unread),
+                }
+            }
+            part => part,
+        }
+    }
+
+    /// Like `copied_part`, for a part whose loss can be passed over. `what` describes the loss.
     fn spare<T>(
         &self,
         structure: &'static str,
-        handle: BlockHandle,
+        handles: [BlockHandle; 2],
         what: &str,
-        decode: impl FnOnce(&[u8]) -> Result<T, String>,
+        decode: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>, EngineError> {
-        match (self.part(structure, handle, decode), self.losses) {
+        match (self.copied_part(structure, handles, decode), self.losses) {
             (Err(error), Some(losses)) => losses.pass(error, what).map(|()| None),
             (part, _) => part.map(Some),
         }
@@ -624,50 +670,6 @@ fn decode_part<T>(
     let mut raw = Vec::new();
     block.decompress_into(&mut raw)?;
     decode(&raw)
-}
-
-/// Reads `range` of `file`.
-pub(super) fn read_range<'a>(
-    file: &dyn FileReader,
-    structure: &'static str,
-    range: Range<u64>,
-    scratch: &'a mut Vec<u8>,
-) -> Result<&'a [u8], EngineError> {
-    let len_bytes = (range.end - range.start) as usize;
-    file.read_at(range.start, len_bytes, scratch)
-        .map_err(|source| cannot_read(structure, file.name(), range.start, source))
-}
-
-/// Like [`read_range`], but blocks that cannot be read become zeros. The checksums notice them.
-fn read_what_reads<'a>(
-    file: &dyn FileReader,
-    structure: &'static str,
-    range: Range<u64>,
-    scratch: &'a mut Vec<u8>,
-) -> Result<&'a [u8], EngineError> {
-    let mut bytes = Vec::new();
-    let mut at = range.start;
-    while at < range.end {
-        let end = (at + 1).next_multiple_of(BLOCK_LEN_BYTES as u64).min(range.end);
-        match read_range(file, structure, at..end, scratch) {
-            Ok(block) => bytes.extend_from_slice(block),
-            Err(error) if error.is_damage() => bytes.resize((end - range.start) as usize, 0),
-            Err(error) => return Err(error),
-        }
-        at = end;
-    }
-    *scratch = bytes;
-    Ok(scratch)
-}
-
-#[cold]
-pub(super) fn cannot_read(
-    structure: &'static str,
-    file: &str,
-    offset: u64,
-    source: FilesError,
-) -> EngineError {
-    EngineError::Files { what: format!("reading a {structure} of {file} at {offset}"), source }
 }
 
 const _: () = assert!(BLOCK_TRAILER_LEN_BYTES < FOOTER_LEN_BYTES);

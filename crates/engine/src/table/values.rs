@@ -13,7 +13,7 @@
 //! Cost: one read per value, unless all values are read at once.
 
 use super::format::{FOOTER_LEN_BYTES, Footer, corrupt};
-use super::reader::cannot_read;
+use super::reading::{cannot_read, find_footer, read_what_reads};
 use crate::EngineError;
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, LogBounds, Position, log_id_of};
@@ -199,11 +199,14 @@ pub(super) fn tail_of(
     let at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64);
     let at = at.ok_or_else(|| damaged(format!("a file of {len_bytes} bytes")))?;
     let mut scratch = Vec::new();
-    let bytes = file
-        .read_at(at, FOOTER_LEN_BYTES, &mut scratch)
-        .map_err(|source| cannot_read("table footer", file.name(), at, source))?;
-    let table_len = Footer::parse(bytes).and_then(|footer| footer.file_len_bytes());
-    let table_len = table_len.map_err(damaged)?;
+    let bytes = read_what_reads(&*file, "table footer", at..len_bytes, &mut scratch)?;
+    let table_len = match Footer::parse(bytes).and_then(|footer| footer.file_len_bytes()) {
+        Ok(table_len) => table_len,
+        Err(reason) => {
+            let copy = find_footer(&*file)?.map(|copy| copy.file_len_bytes());
+            copy.unwrap_or(Err(reason)).map_err(damaged)?
+        }
+    };
     let start = len_bytes.checked_sub(table_len);
     let start = start
         .ok_or_else(|| damaged(format!("a table of {table_len} bytes in a file of {len_bytes}")))?;

@@ -10,7 +10,8 @@ use super::histogram::Histogram;
 use super::index::IndexPartition;
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
-use super::reader::{Table, cannot_read, read_range};
+use super::reader::Table;
+use super::reading::{cannot_read, read_range};
 use crate::EngineError;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use std::ops::Range;
@@ -45,8 +46,8 @@ impl Table {
         &self,
         verified_until: &mut dyn FnMut(u64) -> Result<(), EngineError>,
     ) -> Result<TableReport, EngineError> {
-        self.verify_metadata()?;
         let mut walk = Walk::new(self);
+        self.verify_metadata(&mut walk)?;
         if let Some(values) = &self.values {
             let log = values.read_all()?;
             values.verify(&log)?;
@@ -63,29 +64,58 @@ impl Table {
     }
 
     /// Rereads the parts that have been in memory since the open, because the disk may have lost
-    /// them meanwhile.
-    fn verify_metadata(&self) -> Result<(), EngineError> {
+    /// them meanwhile, and their copies.
+    fn verify_metadata(&self, walk: &mut Walk<'_>) -> Result<(), EngineError> {
         let footer = &self.footer;
         let mut scratch = Vec::new();
         let parts = [
+            ("copy of the range tombstones", footer.tombstones_copy()),
+            ("copy of the table top index", footer.top_index_copy()),
             ("table filter", footer.filter()),
-            ("range tombstones", footer.tombstones()),
             ("table properties", footer.properties()),
+            ("range tombstones", footer.tombstones()),
             ("table top index", footer.top_index()),
         ];
         for (structure, handle) in parts.into_iter().filter(|(_, h)| h.len_bytes > 0) {
             let stored =
-                read_range(&*self.file, structure, handle.offset..handle.end(), &mut scratch)?;
-            StoredBlock::parse(footer.table_id, handle.offset, stored)
-                .map_err(|reason| corrupt(structure, self.name(), handle.offset, reason))?;
+                read_range(&*self.file, structure, handle.offset..handle.end(), &mut scratch);
+            let verified = stored.and_then(|stored| {
+                StoredBlock::parse(footer.table_id, handle.offset, stored)
+                    .map(drop)
+                    .map_err(|reason| corrupt(structure, self.name(), handle.offset, reason))
+            });
+            verified.or_else(|error| walk.note(error))?;
         }
-        let at = self.len_bytes() - FOOTER_LEN_BYTES as u64;
-        let bytes = read_range(&*self.file, "table footer", at..self.len_bytes(), &mut scratch)?;
-        match Footer::decode(bytes, self.len_bytes()) {
-            Ok(again) if again == *footer => Ok(()),
-            Ok(_) => Err(corrupt("table footer", self.name(), at, "it changed while in use")),
-            Err(reason) => Err(corrupt("table footer", self.name(), at, reason)),
+        let gap = footer.gap();
+        if gap.len_bytes > 0 {
+            let zeros = read_range(&*self.file, "gap", gap.offset..gap.end(), &mut scratch);
+            let zeros = zeros.and_then(|bytes| match bytes.iter().all(|&byte| byte == 0) {
+                true => Ok(()),
+                false => Err(corrupt("gap", self.name(), gap.offset, "it is not zero")),
+            });
+            zeros.or_else(|error| walk.note(error))?;
         }
+        let at = BlockHandle {
+            offset: self.len_bytes() - FOOTER_LEN_BYTES as u64,
+            len_bytes: FOOTER_LEN_BYTES as u64,
+        };
+        let footers =
+            [("table footer", at, false), ("copy of the table footer", footer.footer_copy(), true)];
+        for (structure, handle, is_copy) in footers.into_iter().filter(|(_, h, _)| h.len_bytes > 0)
+        {
+            let bytes =
+                read_range(&*self.file, structure, handle.offset..handle.end(), &mut scratch);
+            let verified = bytes.and_then(|bytes| {
+                let reason = match Footer::parse_either(bytes, is_copy) {
+                    Ok(again) if again == *footer => return Ok(()),
+                    Ok(_) => "it changed while in use".to_owned(),
+                    Err(reason) => reason,
+                };
+                Err(corrupt(structure, self.name(), handle.offset, reason))
+            });
+            verified.or_else(|error| walk.note(error))?;
+        }
+        Ok(())
     }
 }
 

@@ -147,24 +147,7 @@ fn of_file(disk: &dyn Disk, file: &FileInfo, blocks: &[Lba], places: &mut Vec<Pl
             .flat_map(|block| block.clone().unwrap_or_else(|| vec![0; BLOCK_LEN_BYTES]))
             .take(file.len_bytes as usize)
             .collect();
-        let footer = bytes.len() - 96;
-        let lens: Vec<usize> =
-            (0..6).map(|n| u64_at(&bytes, footer + 24 + 8 * n) as usize).collect();
-        let mut at = footer - lens.iter().sum::<usize>();
-        log_end = at;
-        let parts = [
-            Structure::TableData,
-            Structure::TableIndex,
-            Structure::TableFilter,
-            Structure::TableTombstones,
-            Structure::TableProperties,
-            Structure::TableTopIndex,
-        ];
-        for (structure, len) in parts.into_iter().zip(lens) {
-            add(places, structure, blocks, at..at + len);
-            at += len;
-        }
-        add(places, Structure::TableFooter, blocks, footer..bytes.len());
+        log_end = of_table(&bytes, blocks, places);
     }
     let mut last = None;
     let mut at = 0;
@@ -182,6 +165,34 @@ fn of_file(disk: &dyn Disk, file: &FileInfo, blocks: &[Lba], places: &mut Vec<Pl
     if let Some(last) = last.filter(|_| !is_table) {
         places[last..].iter_mut().for_each(|place| place.structure = Structure::LogLastFrame);
     }
+}
+
+/// The parts of the table that ends `file`. Returns where it begins.
+fn of_table(file: &[u8], blocks: &[Lba], places: &mut Vec<Place>) -> usize {
+    let footer = file.len() - 96;
+    let len = |n: usize| u64_at(file, footer + 24 + 8 * n) as usize;
+    let gap = u32::from_le_bytes(std::array::from_fn(|i| file[footer + 72 + i])) as usize;
+    let copied = [
+        (Some(Structure::TableTombstones), len(3)),
+        (Some(Structure::TableTopIndex), len(5)),
+        (Some(Structure::TableFooter), 96),
+    ];
+    let rest = [
+        (Some(Structure::TableFilter), len(2)),
+        (Some(Structure::TableProperties), len(4)),
+        (None, gap),
+    ];
+    let parts = [(Some(Structure::TableData), len(0)), (Some(Structure::TableIndex), len(1))];
+    let parts: Vec<_> = parts.into_iter().chain(copied).chain(rest).chain(copied).collect();
+    let start = file.len() - parts.iter().map(|(_, len)| len).sum::<usize>();
+    let mut at = start;
+    for (structure, len) in parts {
+        if let Some(structure) = structure {
+            add(places, structure, blocks, at..at + len);
+        }
+        at += len;
+    }
+    start
 }
 
 /// Adds the bytes `range` of a file, block by block.
