@@ -64,7 +64,8 @@ pub(crate) struct Inner {
 }
 
 impl FileLayer {
-    /// Opens a formatted disk.
+    /// Opens a formatted disk. At most one layer may write to it: an earlier one of this process must
+    /// have been dropped, or must have ended its cleaning ([`FileLayer::end_cleaning`]).
     ///
     /// This writes nothing: the first change does, after a flush of everything found. The exception
     /// is interlaced tracks: data that a power cut left in the backup region are moved back.

@@ -54,7 +54,10 @@ impl Stage {
         Arc::new(layer)
     }
 
+    /// Opens the drive again. The layer that had it before does nothing more: its cleaning would
+    /// reset zones that the new layer has filled meanwhile.
     pub(crate) fn mount(&self) -> Arc<dyn Files> {
+        self.world.drop_jobs();
         let disk = Arc::clone(&self.disk) as Arc<dyn Disk>;
         let layer = FileLayer::open(disk, &self.runtime).unwrap();
         self.runtime.scheduler.spawn(layer.clean_job());
