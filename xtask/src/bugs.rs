@@ -129,15 +129,13 @@ impl Stand {
         let tests = self.cargo("test").args(["--package", &bug.package, "--no-fail-fast"]).output();
         let tests = tests.context("cannot start cargo")?;
         let text = String::from_utf8_lossy(&tests.stdout).into_owned();
-        let failed = |line: &str| line.strip_suffix(" ... FAILED").map(str::to_owned);
+        // As libtest names a failed test when it is quiet.
+        let failed = |line: &str| line.strip_suffix(" --- FAILED").map(str::to_owned);
         let names: Vec<String> = text.lines().filter_map(failed).collect();
         let built = tests.status.success() || text.contains("test result: ");
         ensure!(built, "the tests were not built:\n{}", String::from_utf8_lossy(&tests.stderr));
         let tests = (!tests.status.success()).then(|| match names.first() {
-            Some(first) => {
-                let first = first.strip_prefix("test ").unwrap_or(first);
-                format!("{}, such as `{first}`", names.len())
-            }
+            Some(first) => format!("{}, such as `{first}`", names.len()),
             None => "ended early".to_owned(),
         });
         Ok(Found { torture, tests })
