@@ -6,7 +6,7 @@
 //!        v
 //!   target/bugs/tree         a worktree of HEAD, patched;  target/bugs/target keeps what was built
 //!        |-- torture         with the gate's budget, until the first failure
-//!        +-- unit tests      of the package that was changed
+//!        +-- unit tests      of the package that was changed, if torture found nothing
 //! ```
 //!
 //! A gate that became faster by testing less would be no gain, so each bug must be found by torture within the gate's
@@ -30,6 +30,9 @@ pub(crate) struct BugsArgs {
     /// Torture's first seed
     #[arg(long, default_value = "0x5eed0000")]
     first_seed: String,
+    /// Run the unit tests also where torture has found the bug
+    #[arg(long)]
+    both: bool,
     /// Print the bugs and run nothing
     #[arg(long)]
     list: bool,
@@ -126,6 +129,9 @@ impl Stand {
             let scenario = replay.and_then(|line| line.split("--scenario ").nth(1));
             format!("{}, {} s", scenario.unwrap_or("crashed"), start.elapsed().as_secs())
         });
+        if torture.is_some() && !args.both {
+            return Ok(Found { torture, tests: None });
+        }
         let tests = self.cargo("test").args(["--package", &bug.package, "--no-fail-fast"]).output();
         let tests = tests.context("cannot start cargo")?;
         let text = String::from_utf8_lossy(&tests.stdout).into_owned();
