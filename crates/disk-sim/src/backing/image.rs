@@ -9,6 +9,8 @@
 //!   I1  A zone's record never claims more than is stored: the blocks are written first.
 //!   I2  One process at a time: an exclusive advisory lock is held while the file is open.
 //!   I3  A read or a write is one system call on an open file: no lock, no allocation.
+//!   I4  One flipped bit in front of the data is corrected when the image is opened. More are an
+//!       error.
 //!
 //! Not here: the layout (`image_format`), the meaning of a zone record or a mark (`rule`), the order
 //! in which blocks and marks are written (`overlapping`).
@@ -25,7 +27,7 @@ use super::{Backing, Durable};
 use crate::ImageError;
 use crate::rule::{Mark, check_zone_count};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId, ZoneRecord,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Geometry, Lba, ZoneId, ZoneRecord, flipped_bit,
 };
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -85,6 +87,7 @@ impl ImageBacking {
             label: new.label.to_owned(),
             profile_name: new.profile_name.to_owned(),
             profile_text: new.profile_text.to_owned(),
+            corrected_bit_count: 0,
         };
         let data_offset = format::data_offset_bytes(&new.geometry);
         Ok(ImageBacking { file, geometry: new.geometry, data_offset, info })
@@ -94,26 +97,27 @@ impl ImageBacking {
     /// write cache.
     pub(crate) fn open(path: &Path) -> Result<(ImageBacking, Blocks), ImageError> {
         let file = LockedFile::new(open_file(path)?, path)?;
-        let header = read_header(&file, path)?;
+        let (header, is_header_corrected) = read_header(&file, path)?;
         // Checked before the zone table is read: a header can name one longer than any memory.
         check_zone_count(&header.geometry)
             .map_err(|source| ImageError::Build { path: path.to_owned(), source })?;
-        let profile_text = read_profile(&file, path, &header)?;
+        let (profile_text, is_profile_corrected) = read_profile(&file, path, &header)?;
         let info = ImageInfo {
             path: path.to_owned(),
             image_id: header.image_id,
             label: header.label,
             profile_name: header.profile_name,
             profile_text,
+            corrected_bit_count: u64::from(is_header_corrected) + u64::from(is_profile_corrected),
         };
         let geometry = header.geometry;
         let data_offset = format::data_offset_bytes(&geometry);
-        let image = ImageBacking { file, geometry, data_offset, info };
-        if tracks::has_tracks(&geometry) {
-            image.check_track_map()?;
+        let mut image = ImageBacking { file, geometry, data_offset, info };
+        image.info.corrected_bit_count += if tracks::has_tracks(&geometry) {
+            image.check_track_map()?
         } else {
-            image.check_zone_table()?;
-        }
+            image.check_zone_table()?
+        };
         Ok((image, header.write_cache))
     }
 
@@ -121,28 +125,44 @@ impl ImageBacking {
         &self.geometry
     }
 
-    fn check_zone_table(&self) -> Result<(), ImageError> {
+    /// Checks the records of all zones. Returns how many bits it corrected.
+    fn check_zone_table(&self) -> Result<u64, ImageError> {
         let path = &self.info.path;
         let mut table = vec![0; (self.data_offset - ZONE_TABLE_OFFSET) as usize];
         self.file
             .read_exact_at(&mut table, ZONE_TABLE_OFFSET)
             .map_err(host(path, "reading the zone table"))?;
         let records_len = self.geometry.zone_count() as usize * ZONE_RECORD_LEN_BYTES;
-        let (records, padding) = table.split_at(records_len);
-        for (index, bytes) in records.as_chunks().0.iter().enumerate() {
+        let (records, padding) = table.split_at_mut(records_len);
+        let mut corrected_count = 0;
+        for (index, bytes) in records.as_chunks_mut().0.iter_mut().enumerate() {
             let zone = ZoneId(index as u32);
-            if format::decode_zone(zone, self.capacity(zone), bytes).is_none() {
-                let offset = record_offset(zone);
+            let is_sound = |bytes: &[u8; ZONE_RECORD_LEN_BYTES]| {
+                format::decode_zone(zone, self.capacity(zone), bytes).is_some()
+            };
+            if is_sound(bytes) {
+                continue;
+            }
+            let offset = record_offset(zone);
+            if !format::correct_bit(bytes) || !is_sound(bytes) {
                 return Err(ImageError::ZoneDamaged { path: path.clone(), zone, offset });
             }
+            store_corrected(&self.file, path, bytes, offset)?;
+            corrected_count += 1;
         }
-        if let Some(index) = padding.iter().position(|&b| b != 0) {
+        while let Some(index) = padding.iter().position(|&b| b != 0) {
             let offset = ZONE_TABLE_OFFSET + (records_len + index) as u64;
+            if padding[index].is_power_of_two() {
+                padding[index] = 0;
+                store_corrected(&self.file, path, &[0], offset)?;
+                corrected_count += 1;
+                continue;
+            }
             let detail = format!("padding byte {offset} is {}, expected 0", padding[index]);
             let structure = "zone table";
             return Err(ImageError::Damaged { path: path.clone(), structure, detail });
         }
-        Ok(())
+        Ok(corrected_count)
     }
 
     fn capacity(&self, zone: ZoneId) -> Blocks {
@@ -437,17 +457,20 @@ impl Drop for LockedFile {
 /// # Errors
 /// The file cannot be read.
 pub fn is_image(path: &Path) -> std::io::Result<bool> {
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() && metadata.len() >= format::MAGIC.len() as u64 => {}
+    let len_bytes = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => metadata.len(),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => return Ok(false),
-    }
-    let mut begin = [0; format::MAGIC.len()];
-    File::open(path)?.read_exact_at(&mut begin, 0)?;
-    Ok(begin == format::MAGIC)
+    };
+    let mut begin = [0; HEADER_LEN_BYTES];
+    let have = len_bytes.min(HEADER_LEN_BYTES as u64) as usize;
+    File::open(path)?.read_exact_at(&mut begin[..have], 0)?;
+    Ok(begin.starts_with(&format::MAGIC)
+        || (format::correct_bit(&mut begin) && begin.starts_with(&format::MAGIC)))
 }
 
-fn read_header(file: &File, path: &Path) -> Result<Header, ImageError> {
+/// Reads the header, and corrects a flipped bit in it. Also returns whether there was one.
+fn read_header(file: &File, path: &Path) -> Result<(Header, bool), ImageError> {
     let got_len = file.metadata().map_err(host(path, "reading the image's size"))?.len();
     let mut bytes = [0; HEADER_LEN_BYTES];
     let have = got_len.min(HEADER_LEN_BYTES as u64) as usize;
@@ -458,7 +481,12 @@ fn read_header(file: &File, path: &Path) -> Result<Header, ImageError> {
         let (path, expected) = (path.to_owned(), HEADER_LEN_BYTES as u64);
         return Err(ImageError::WrongLength { path, expected, got: got_len });
     }
-    let header = Header::decode(&bytes).map_err(|fault| match fault {
+    let mut corrected = bytes;
+    let is_corrected = Header::decode(&bytes).is_err()
+        && format::correct_bit(&mut corrected)
+        && Header::decode(&corrected).is_ok();
+    let sound = if is_corrected { &corrected } else { &bytes };
+    let header = Header::decode(sound).map_err(|fault| match fault {
         HeaderFault::Magic => {
             let got = bytes[..8.min(have)].escape_ascii().to_string();
             ImageError::NotAnImage { path: path.to_owned(), got }
@@ -472,28 +500,45 @@ fn read_header(file: &File, path: &Path) -> Result<Header, ImageError> {
         }
         HeaderFault::Field { field } => damaged(format!("field {field} is out of range")),
     })?;
-    match format::image_len_bytes(&header.geometry) {
-        Some(expected) if expected != got_len => {
-            Err(ImageError::WrongLength { path: path.to_owned(), expected, got: got_len })
-        }
-        _ => Ok(header),
+    if let Some(expected) = format::image_len_bytes(&header.geometry)
+        && expected != got_len
+    {
+        return Err(ImageError::WrongLength { path: path.to_owned(), expected, got: got_len });
     }
+    if is_corrected {
+        store_corrected(file, path, &corrected, 0)?;
+    }
+    Ok((header, is_corrected))
 }
 
-fn read_profile(file: &File, path: &Path, header: &Header) -> Result<String, ImageError> {
+/// Stores bytes in which a flipped bit was corrected (I4).
+fn store_corrected(file: &File, path: &Path, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
+    file.write_all_at(bytes, offset).map_err(host(path, "correcting a flipped bit"))
+}
+
+/// Reads the profile, and corrects a flipped bit in it. Also returns whether there was one.
+fn read_profile(file: &File, path: &Path, header: &Header) -> Result<(String, bool), ImageError> {
     let mut bytes = vec![0; PROFILE_LEN_BYTES_MAX];
     file.read_exact_at(&mut bytes, PROFILE_OFFSET).map_err(host(path, "reading the profile"))?;
     let (expected, got) = (header.profile_crc, crc32c::crc32c(&bytes));
     let structure = "profile text";
-    if expected != got {
-        let detail = format!("checksum {got:#010x}, expected {expected:#010x}");
-        return Err(ImageError::Damaged { path: path.to_owned(), structure, detail });
+    let is_corrected = expected != got;
+    if is_corrected {
+        let bit = flipped_bit(bytes.len(), expected, got).filter(|bit| *bit < 8 * bytes.len());
+        let Some(bit) = bit else {
+            let detail = format!("checksum {got:#010x}, expected {expected:#010x}");
+            return Err(ImageError::Damaged { path: path.to_owned(), structure, detail });
+        };
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let offset = PROFILE_OFFSET + bit as u64 / 8;
+        store_corrected(file, path, &bytes[bit / 8..][..1], offset)?;
     }
     bytes.truncate(header.profile_len_bytes as usize);
-    String::from_utf8(bytes).map_err(|_| {
+    let text = String::from_utf8(bytes).map_err(|_| {
         let detail = "not UTF-8".to_owned();
         ImageError::Damaged { path: path.to_owned(), structure, detail }
-    })
+    })?;
+    Ok((text, is_corrected))
 }
 
 fn record_offset(zone: ZoneId) -> u64 {

@@ -3,7 +3,7 @@
 use crate::rule::Mark;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneId,
-    ZoneMark, ZoneRecord, ZoneSpec,
+    ZoneMark, ZoneRecord, ZoneSpec, flipped_bit,
 };
 
 /// The newest version that this program reads and writes. A new image gets the oldest version that
@@ -262,6 +262,25 @@ pub(crate) fn decode_zone(
         && bytes[16..ZONE_RECORD_CRC].iter().all(|&b| b == 0)
         && written <= capacity;
     is_sound.then_some(ZoneRecord { mark, written })
+}
+
+/// Corrects one flipped bit of a header or of a zone's record, which end in their checksum. Returns
+/// whether there was one.
+pub(crate) fn correct_bit(bytes: &mut [u8]) -> bool {
+    let body_len_bytes = bytes.len() - 4;
+    let stored = get_u32(bytes, body_len_bytes);
+    let computed = crc32c::crc32c(&bytes[..body_len_bytes]);
+    let bit = flipped_bit(body_len_bytes, stored, computed);
+    bit.is_some_and(|bit| {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        true
+    })
+}
+
+/// The byte of the track map that differs from `byte` in one bit; `None` if there is none.
+pub(crate) fn correct_mark(byte: u8) -> Option<u8> {
+    let marks = [None, Some(Mark::Valid), Some(Mark::Destroyed)].map(encode_mark);
+    marks.into_iter().find(|mark| (mark ^ byte).count_ones() == 1)
 }
 
 /// The byte of a block in the track map.

@@ -16,4 +16,6 @@ pub struct ImageInfo {
     pub profile_name: String,
     /// The profile as TOML. Empty if it has none.
     pub profile_text: String,
+    /// How many flipped bits were corrected when the image was opened.
+    pub corrected_bit_count: u64,
 }

@@ -1,4 +1,4 @@
-use crate::{FaultPlan, ImageError, OpenOptions, SimDisk};
+use crate::{FaultPlan, ImageError, OpenOptions, SimDisk, is_image};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, GeometrySpec, Lba,
@@ -273,6 +273,34 @@ fn every_flipped_byte_before_the_data_is_refused() {
     open(&path).unwrap();
 }
 
+/// A flipped bit of the header, the profile text, the zone table or the track map ended the image.
+#[test]
+fn a_flipped_bit_before_the_data_is_corrected() {
+    let (_directory, path) = scratch();
+    let (_other, shingled_path) = scratch();
+    drop(create(&path));
+    let disk = SimDisk::builder(shingled()).create_image(&shingled_path, "shingled", 1).unwrap();
+    disk.write(Lba::new(0), &vec![1; 200 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    disk.write(Lba::new(70), &[2; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    drop(disk);
+    for path in [&path, &shingled_path] {
+        let before = std::fs::read(path).unwrap();
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        let header = (0..250).chain((250..4096).step_by(67)).chain(4090..4096);
+        let rest = (4096..65_536).step_by(7001).chain((65_536..65_800).step_by(3));
+        let padding = [(1 << 20) - 1, 99_999];
+        for (nth, at) in header.chain(rest).chain(padding).enumerate() {
+            file.write_all_at(&[before[at as usize] ^ 1 << (nth % 8)], at).unwrap();
+            assert!(is_image(path).unwrap());
+            let disk = open(path).unwrap_or_else(|error| panic!("byte {at}: {error}"));
+            assert_eq!(disk.image().unwrap().corrected_bit_count, 1, "byte {at}");
+            drop(disk);
+            assert_eq!(open(path).unwrap().image().unwrap().corrected_bit_count, 0, "byte {at}");
+        }
+        assert!(std::fs::read(path).unwrap() == before, "each bit is as it was");
+    }
+}
+
 #[test]
 fn a_host_error_names_the_image_and_the_blocks() {
     let (_directory, path) = scratch();
@@ -453,10 +481,10 @@ fn a_damaged_track_map_is_refused() {
     drop(disk);
     let file = File::options().read(true).write(true).open(&path).unwrap();
     for at in (65_536..65_536 + 1_536).step_by(7).chain([65_536 + 1_536, 100_000]) {
-        for bit in 0..8 {
+        for bit in 0..7 {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
-            file.write_all_at(&[byte[0] ^ 1 << bit], at).unwrap();
+            file.write_all_at(&[byte[0] ^ 3 << bit], at).unwrap();
             let error = open(&path).expect_err("a damaged map must be refused");
             let is_fitting = matches!(error, ImageError::Damaged { structure: "track map", .. });
             assert!(is_fitting, "byte {at}: {error}");

@@ -22,19 +22,29 @@ enum Fault {
 }
 
 impl ImageBacking {
-    /// Checks every byte of the map and of the padding behind it.
-    pub(super) fn check_track_map(&self) -> Result<(), ImageError> {
+    /// Checks every byte of the map and of the padding behind it. Returns how many bits it
+    /// corrected.
+    pub(super) fn check_track_map(&self) -> Result<u64, ImageError> {
         let path = &self.info.path;
         let blocks_end = format::TRACK_MAP_OFFSET + self.geometry.len().get();
+        let mut corrected_count = 0;
         for_each_byte_run(&self.file, self.data_offset, &mut |offset, run| {
-            let is_sound = |offset: u64, byte: u8| match offset < blocks_end {
-                true => format::decode_mark(byte).is_ok(),
-                false => byte == 0,
-            };
-            match (offset..).zip(run).find(|&(at, &byte)| !is_sound(at, byte)) {
-                Some((offset, &got)) => Err(Fault::Byte { offset, got }),
-                None => Ok(()),
+            for (offset, &got) in (offset..).zip(run) {
+                let is_mark = offset < blocks_end;
+                let is_sound = if is_mark { format::decode_mark(got).is_ok() } else { got == 0 };
+                if is_sound {
+                    continue;
+                }
+                // Any two marks differ in four bits, so at most one differs from this byte in one.
+                let corrected = match is_mark {
+                    true => format::correct_mark(got),
+                    false => got.is_power_of_two().then_some(0),
+                };
+                let corrected = corrected.ok_or(Fault::Byte { offset, got })?;
+                self.file.write_all_at(&[corrected], offset).map_err(Fault::Host)?;
+                corrected_count += 1;
             }
+            Ok(())
         })
         .map_err(|fault| match fault {
             Fault::Byte { offset, got } => {
@@ -44,7 +54,8 @@ impl ImageBacking {
                 ImageError::Damaged { path: path.clone(), structure: "track map", detail }
             }
             Fault::Host(source) => host(path, "reading the track map")(source),
-        })
+        })?;
+        Ok(corrected_count)
     }
 
     pub(super) fn put_marks(

@@ -72,6 +72,12 @@ fn every_flipped_bit_is_noticed() {
             let mut damaged = bytes;
             damaged[at] ^= 1 << bit;
             assert!(Header::decode(&damaged).is_err(), "byte {at} bit {bit}");
+            if at % 61 == 0 || !(256..HEADER_LEN_BYTES - 8).contains(&at) {
+                let mut worse = damaged;
+                worse[(at + 1009) % HEADER_LEN_BYTES] ^= 4;
+                assert!(!correct_bit(&mut worse), "two bits are not taken for one");
+                assert!(correct_bit(&mut damaged) && damaged == bytes, "byte {at} bit {bit}");
+            }
         }
     }
     let record = ZoneRecord { mark: ZoneMark::Writable, written: Blocks::new(9) };
@@ -83,6 +89,27 @@ fn every_flipped_bit_is_noticed() {
         let mut damaged = bytes;
         damaged[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(decode_zone(ZoneId(3), Blocks::new(9), &damaged), None, "bit {bit}");
+        for other in (0..8 * ZONE_RECORD_LEN_BYTES).filter(|&other| other != bit) {
+            let mut worse = damaged;
+            worse[other / 8] ^= 1 << (other % 8);
+            assert!(!correct_bit(&mut worse), "bits {bit} and {other}");
+        }
+        assert!(correct_bit(&mut damaged) && damaged == bytes, "bit {bit}");
+    }
+}
+
+#[test]
+fn a_mark_with_a_flipped_bit_is_corrected_and_with_two_it_is_not() {
+    for mark in [0, 0x0F, 0x33] {
+        for bit in 0..8 {
+            let damaged = mark ^ 1 << bit;
+            assert!(decode_mark(damaged).is_err());
+            assert_eq!(correct_mark(damaged), Some(mark));
+            for other in (0..8).filter(|&other| other != bit) {
+                let worse = damaged ^ 1 << other;
+                assert_eq!((decode_mark(worse), correct_mark(worse)), (Err(()), None));
+            }
+        }
     }
 }
 
