@@ -26,8 +26,9 @@
  *               imbrex_sync_names() covers every change of names.
  *               A put or delete with `sync` in a store is durable, and so is every write before it. Of the
  *               writes after it a prefix survives.
- *   Processes   One process at a time has a drive open; others get IMBREX_STATUS_BUSY. In the same
- *               process, opening a drive again returns another handle of it. A forked child cannot use
+ *   Processes   One process at a time has a drive open; others get IMBREX_STATUS_BUSY. Any number of
+ *               processes can have a store open for reading only, while none has it open for writing. In
+ *               the same process, opening a drive again returns another handle of it. A forked child cannot use
  *               the handles of its parent: every call with one, release included, fails with
  *               IMBREX_STATUS_BUSY and has no effect.
  *   Bugs        No exception or panic leaves a call. After a panic in a call or in background work, the
@@ -129,6 +130,10 @@ typedef enum imbrex_status {
    A bug in this library; the drive refuses writes from now on.
    */
   IMBREX_STATUS_BUG = 14,
+  /*
+   The store is open for reading only; the call had no effect.
+   */
+  IMBREX_STATUS_READ_ONLY = 15,
 } imbrex_status;
 
 /*
@@ -743,12 +748,27 @@ const char *imbrex_version(void);
  Cost: the content of the logs is written to tables.
 
  Errors: IMBREX_STATUS_NOT_FOUND; IMBREX_STATUS_BUSY, also if this process has the store open with another
- flash drive; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+ flash drive or for reading; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
  */
 enum imbrex_status imbrex_store_open(const char *image_path,
                                      const char *flash_path,
                                      const char *layout,
                                      struct imbrex_store **out);
+
+/*
+ Opens the store on the drive at `image_path` for reading. Nothing is written to the drive: the content of the
+ logs, and whatever recovery repairs, stays in memory.
+
+ The file or the device need only be readable. Any number of processes can have a store open for reading, while
+ none has it open for writing. Writes fail with IMBREX_STATUS_READ_ONLY. In other respects, as
+ imbrex_store_open().
+
+ Errors: as imbrex_store_open(); IMBREX_STATUS_BUSY also if this process has the store open for writing.
+ */
+enum imbrex_status imbrex_store_open_read_only(const char *image_path,
+                                               const char *flash_path,
+                                               const char *layout,
+                                               struct imbrex_store **out);
 
 /*
  Makes everything written so far durable.

@@ -82,7 +82,7 @@ fn open(
         cache_bytes: cut.cache_bytes,
     });
     let paths = DrivePaths { layout, power_cut, ..DrivePaths::of(path) };
-    let image = FoundDrive::canonical_path(path)?;
+    let image = FoundDrive::canonical_path(path, false)?;
     let (shared, is_new) = OPEN.open(image, || open_image(&paths))?;
     if cut.is_some() && !is_new {
         let message = format!("drive {} is open already, without this power cut", path.display());

@@ -47,6 +47,8 @@ pub enum Status {
     Poisoned = 13,
     /// A bug in this library; the drive refuses writes from now on.
     Bug = 14,
+    /// The store is open for reading only; the call had no effect.
+    ReadOnly = 15,
 }
 
 /// A status and its message.
@@ -110,8 +112,8 @@ impl Status {
             ErrorKind::NotAStore
             | ErrorKind::WrongLayout
             | ErrorKind::NewerVersion
-            | ErrorKind::Unsupported
-            | ErrorKind::ReadOnly => Status::Unsupported,
+            | ErrorKind::Unsupported => Status::Unsupported,
+            ErrorKind::ReadOnly => Status::ReadOnly,
             ErrorKind::Closed | ErrorKind::Poisoned => Status::Poisoned,
             _ => Status::Io,
         }

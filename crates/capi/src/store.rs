@@ -48,6 +48,7 @@ pub(crate) struct Shared {
     stack: Stack,
     /// The image of the flash drive, if there is one.
     flash: Option<PathBuf>,
+    is_read_only: bool,
     fuse: Fuse,
     // Last, because fields are dropped in order, and the others use the workers.
     workers: Workers,
@@ -63,6 +64,26 @@ impl Shared {
         call: impl FnOnce(&Db) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.fuse.guard(&self.workers, || self.end(), || call(&self.stack.db))
+    }
+
+    /// Refuses another handle of a store that is open in another way.
+    fn check_opened_as(
+        &self,
+        path: &Path,
+        flash: Option<&Path>,
+        is_read_only: bool,
+    ) -> Result<(), Failure> {
+        let how = match (&self.flash, self.is_read_only) {
+            (Some(own), _) if Some(own.as_path()) != flash => {
+                format!("with flash drive {}", own.display())
+            }
+            (None, _) if flash.is_some() => "without a flash drive".to_owned(),
+            (_, true) if !is_read_only => "for reading only".to_owned(),
+            (_, false) if is_read_only => "for writing".to_owned(),
+            _ => return Ok(()),
+        };
+        let message = format!("drive {} is open already, {how}", path.display());
+        Err(Failure::new(Status::Busy, message))
     }
 
     /// Stops the background writers (A3).
@@ -83,7 +104,8 @@ fn open_images(paths: &DrivePaths, flash: Option<PathBuf>) -> Result<Shared, Fai
     let (workers, runtime) = Workers::start(WORKER_COUNT);
     let paths = DrivePaths { clock: Arc::clone(&runtime.clock), ..paths.clone() };
     let stack = paths.find()?.open(&runtime, |_| ())?;
-    Ok(Shared { stack, flash, fuse: Fuse::default(), workers })
+    let is_read_only = paths.is_read_only;
+    Ok(Shared { stack, flash, is_read_only, fuse: Fuse::default(), workers })
 }
 
 /// Opens the store on the drive at `image_path`: an image file from `imbrex drive create`, or a block device
@@ -97,7 +119,7 @@ fn open_images(paths: &DrivePaths, flash: Option<PathBuf>) -> Result<Shared, Fai
 /// Cost: the content of the logs is written to tables.
 ///
 /// Errors: IMBREX_STATUS_NOT_FOUND; IMBREX_STATUS_BUSY, also if this process has the store open with another
-/// flash drive; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
+/// flash drive or for reading; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_open(
     image_path: *const c_char,
@@ -105,9 +127,41 @@ pub unsafe extern "C" fn imbrex_store_open(
     layout: *const c_char,
     out: *mut *mut Store,
 ) -> Status {
+    // SAFETY: strings and an out parameter, as the header's conventions say.
+    unsafe { open(image_path, flash_path, layout, false, out) }
+}
+
+/// Opens the store on the drive at `image_path` for reading. Nothing is written to the drive: the content of the
+/// logs, and whatever recovery repairs, stays in memory.
+///
+/// The file or the device need only be readable. Any number of processes can have a store open for reading, while
+/// none has it open for writing. Writes fail with IMBREX_STATUS_READ_ONLY. In other respects, as
+/// imbrex_store_open().
+///
+/// Errors: as imbrex_store_open(); IMBREX_STATUS_BUSY also if this process has the store open for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_store_open_read_only(
+    image_path: *const c_char,
+    flash_path: *const c_char,
+    layout: *const c_char,
+    out: *mut *mut Store,
+) -> Status {
+    // SAFETY: strings and an out parameter, as the header's conventions say.
+    unsafe { open(image_path, flash_path, layout, true, out) }
+}
+
+/// # Safety
+/// Strings and an out parameter, as the header's conventions say.
+unsafe fn open(
+    image_path: *const c_char,
+    flash_path: *const c_char,
+    layout: *const c_char,
+    is_read_only: bool,
+    out: *mut *mut Store,
+) -> Status {
     guard(|| {
         need_out(out)?;
-        // SAFETY: strings, as the header's conventions say.
+        // SAFETY: the caller's promise.
         let (path, flash, layout) = unsafe {
             let layout = if layout.is_null() { None } else { Some(text(layout, "the layout")?) };
             let flash = match flash_path.is_null() {
@@ -118,20 +172,14 @@ pub unsafe extern "C" fn imbrex_store_open(
         };
         let layout = layout_named(layout)?;
         let flash_path = flash.map_or(FlashPath::NotNamed, |flash| FlashPath::At(flash.into()));
-        let paths = DrivePaths { flash: flash_path, layout, ..DrivePaths::of(path) };
-        let image = FoundDrive::canonical_path(path)?;
-        let flash = flash.map(FoundDrive::canonical_path).transpose()?;
+        let paths = DrivePaths { flash: flash_path, layout, is_read_only, ..DrivePaths::of(path) };
+        let image = FoundDrive::canonical_path(path, is_read_only)?;
+        let flash =
+            flash.map(|flash| FoundDrive::canonical_path(flash, is_read_only)).transpose()?;
         let (shared, _) = OPEN.open(image, || open_images(&paths, flash.clone()))?;
-        if shared.flash != flash {
-            let beside = match &shared.flash {
-                Some(flash) => format!("with flash drive {}", flash.display()),
-                None => "without a flash drive".to_owned(),
-            };
-            let message = format!("drive {} is open already, {beside}", path.display());
-            return Err(Failure::new(Status::Busy, message));
-        }
+        shared.check_opened_as(path, flash.as_deref(), is_read_only)?;
         require_layout(path, shared.stack.layout, layout)?;
-        // SAFETY: an out parameter, as the header's conventions say.
+        // SAFETY: the caller's promise.
         unsafe { give(out, Store { shared }) }
     })
 }
@@ -203,6 +251,9 @@ pub unsafe extern "C" fn imbrex_store_close(store: *mut Store) -> Status {
     guard(|| {
         // SAFETY: a handle that is not used again, as the header's conventions say.
         let Some(store) = (unsafe { take(store)? }) else { return Ok(()) };
+        if store.shared.is_read_only {
+            return Ok(());
+        }
         store.shared.writing(|db| Ok(db.sync()?))
     })
 }

@@ -12,7 +12,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
-use crate::store::DriveArgs;
+use crate::store::ReadDriveArgs;
 use imbrex_clockwork::{Runtime, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_filesystem::{FileSystem, FsOptions, holds_file_system};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
-    store: DriveArgs,
+    store: ReadDriveArgs,
 }
 
 /// The result for sound files of another database.
@@ -107,7 +107,7 @@ impl CheckArgs {
         let (found, mounted) = self.store.mount(&Runtime::threads(1))?;
         let mounted = match mounted {
             Err(unmounted) if unmounted.is_block_device() => {
-                return self.check_device(session, found.main().disk()).map(Some);
+                return self.check_device(session, found.drives().main).map(Some);
             }
             mounted => mounted.map_err(|unmounted| self.store.cannot_open(unmounted))?,
         };

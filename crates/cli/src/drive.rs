@@ -9,7 +9,7 @@ use crate::device;
 use crate::error::{CliError, Context};
 use crate::output::{Report, Table, note};
 use crate::session::Session;
-use crate::store::DriveArgs;
+use crate::store::ReadDriveArgs;
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
@@ -202,7 +202,7 @@ fn describe(report: &mut Report, title: &str, geometry: &Geometry) {
 #[derive(clap::Args, Debug)]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
-    drive: DriveArgs,
+    drive: ReadDriveArgs,
 }
 
 impl InfoArgs {
@@ -330,7 +330,7 @@ impl BenchArgs {
 #[derive(clap::Args, Debug)]
 pub(crate) struct ZonesArgs {
     #[command(flatten)]
-    drive: DriveArgs,
+    drive: ReadDriveArgs,
     /// Write the picture to this file, as SVG, and print nothing else
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -342,7 +342,7 @@ impl ZonesArgs {
         let svg = self.svg.as_deref().map(|path| Target::new(path, &self.drive.images()));
         let svg = svg.transpose()?;
         let (found, mounted) = self.drive.mount(&Runtime::threads(1))?;
-        let disk = found.main().disk();
+        let disk = found.drives().main;
         let mut device = None;
         let mounted = match mounted {
             Ok(mounted) => Some(mounted),

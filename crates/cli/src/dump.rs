@@ -5,7 +5,7 @@ use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, Table};
 use crate::session::Session;
-use crate::store::DriveArgs;
+use crate::store::ReadDriveArgs;
 use imbrex::stack::{FoundDrive, Mounted, Unmounted};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
-    drive: DriveArgs,
+    drive: ReadDriveArgs,
     /// The name of a file, or one of: image, catalog, versions [default: list the files]
     what: Option<String>,
 }

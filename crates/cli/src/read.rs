@@ -5,7 +5,7 @@ use crate::key::{self, KeyNotation, entry_json, to_hex};
 use crate::output::{EntryFormat, Output, note};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
-use crate::store::{DriveArgs, KeyspaceArgs, Store, salvage_hint};
+use crate::store::{KeyspaceArgs, ReadDriveArgs, Store, salvage_hint};
 use imbrex_engine::{Iter, ReadOptions, prefix_end};
 use std::ffi::OsString;
 
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 #[derive(clap::Args, Debug)]
 pub(crate) struct GetArgs {
     #[command(flatten)]
-    store: DriveArgs,
+    store: ReadDriveArgs,
     /// The key to look up
     key: OsString,
     #[command(flatten)]
@@ -57,7 +57,7 @@ impl GetArgs {
 #[derive(clap::Args, Debug)]
 pub(crate) struct ScanArgs {
     #[command(flatten)]
-    store: DriveArgs,
+    store: ReadDriveArgs,
     /// Print only keys that start with this prefix
     #[arg(long, conflicts_with_all = ["from", "to"])]
     prefix: Option<OsString>,

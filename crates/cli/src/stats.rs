@@ -5,7 +5,7 @@ use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::session::Session;
-use crate::store::{DriveArgs, Store};
+use crate::store::{ReadDriveArgs, Store};
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_engine::Metrics;
@@ -16,7 +16,7 @@ use serde_json::json;
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
-    store: DriveArgs,
+    store: ReadDriveArgs,
 }
 
 impl StatsArgs {

@@ -2,16 +2,21 @@
 
 use crate::error::{CliError, Context, Exit};
 use crate::output::note;
+use clap::{ArgMatches, FromArgMatches};
+use imbrex::ErrorKind;
 use imbrex::stack::{
     DrivePaths, FlashPath, FoundDrives, Layout, Mounted, PowerCut, Stack, Unmounted, causes,
 };
 use imbrex_bench::BenchError;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
+use imbrex_disk_host::HostDiskError;
+use imbrex_disk_sim::ImageError;
 use imbrex_engine::{Db, EngineError, Keyspace, OpenMode};
 use imbrex_files::tiers::{FlashError, TieredFiles};
 use imbrex_files::{FileLayer, FilesError};
 use std::error::Error;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,7 +52,71 @@ pub(crate) struct DriveArgs {
     #[arg(long, conflicts_with = "flash")]
     without_flash: bool,
     #[arg(skip)]
+    writes: Writes,
+    #[arg(skip)]
     cut: Option<PowerCut>,
+}
+
+/// Whether a command writes to its drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Writes {
+    /// It does.
+    #[default]
+    Always,
+    /// Opening repairs what a crash left; `--read-only` would not.
+    Repairs,
+    /// It writes nothing.
+    Never,
+}
+
+/// Arguments that name an existing drive, for a command that only reads.
+#[derive(Debug)]
+pub(crate) struct ReadDriveArgs(DriveArgs);
+
+#[derive(clap::Args, Debug)]
+struct ReadDriveFlags {
+    #[command(flatten)]
+    drive: DriveArgs,
+    /// Write nothing to the drive, not even to repair what a crash left: for a drive that may only be
+    /// read, on a full host, or beside other readers
+    #[arg(long)]
+    read_only: bool,
+}
+
+impl From<ReadDriveFlags> for ReadDriveArgs {
+    fn from(flags: ReadDriveFlags) -> ReadDriveArgs {
+        let writes = if flags.read_only { Writes::Never } else { Writes::Repairs };
+        ReadDriveArgs(DriveArgs { writes, ..flags.drive })
+    }
+}
+
+impl Deref for ReadDriveArgs {
+    type Target = DriveArgs;
+
+    fn deref(&self) -> &DriveArgs {
+        &self.0
+    }
+}
+
+impl clap::Args for ReadDriveArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        ReadDriveFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        ReadDriveFlags::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for ReadDriveArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ReadDriveArgs, clap::Error> {
+        ReadDriveFlags::from_arg_matches(matches).map(Into::into)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = ReadDriveArgs::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Arguments that name a keyspace of a store.
@@ -65,7 +134,8 @@ pub(crate) fn layout_named(name: Option<&str>) -> Result<Option<Layout>, CliErro
 
 impl DriveArgs {
     pub(crate) fn new(drive: PathBuf, layout: Option<String>) -> DriveArgs {
-        DriveArgs { drive, layout, flash: None, without_flash: false, cut: None }
+        let writes = Writes::default();
+        DriveArgs { drive, layout, flash: None, without_flash: false, writes, cut: None }
     }
 
     /// The same drive, with a power cut planned.
@@ -105,7 +175,8 @@ impl DriveArgs {
 
     fn open_with(&self, background_work: bool, open_mode: OpenMode) -> Result<Store, CliError> {
         let runtime = Runtime::threads(WORKER_COUNT);
-        let stack = self.find()?.open(&runtime, |options| {
+        let is_read_only = open_mode != OpenMode::ReadWrite;
+        let stack = self.find(is_read_only)?.open(&runtime, |options| {
             options.background_work = background_work;
             options.open_mode = open_mode;
         });
@@ -130,8 +201,8 @@ impl DriveArgs {
         Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
     }
 
-    /// Opens the drives.
-    fn find(&self) -> Result<FoundDrives, CliError> {
+    /// Opens the drives; with `is_read_only`, only to read them, whatever the command does.
+    fn find(&self, is_read_only: bool) -> Result<FoundDrives, CliError> {
         let paths = DrivePaths {
             flash: match &self.flash {
                 Some(flash) => FlashPath::At(flash.clone()),
@@ -140,10 +211,11 @@ impl DriveArgs {
             },
             // An unknown layout name is reported before any drive is opened.
             layout: layout_named(self.layout.as_deref())?,
+            is_read_only: is_read_only || self.writes == Writes::Never,
             power_cut: self.cut,
             ..DrivePaths::of(&self.drive)
         };
-        Ok(paths.find()?)
+        paths.find().map_err(|error| self.cannot_open(error))
     }
 
     /// Opens the drives, and mounts their files if they can be mounted.
@@ -151,14 +223,14 @@ impl DriveArgs {
         &self,
         runtime: &Runtime,
     ) -> Result<(FoundDrives, Result<Mounted, Unmounted>), CliError> {
-        let found = self.find()?;
+        let found = self.find(self.without_flash)?;
         let mounted = found.mount(runtime);
         Ok((found, mounted))
     }
 
     /// Opens the files of another database.
     pub(crate) fn open_file_system(&self, runtime: &Runtime) -> Result<(), CliError> {
-        let opened = self.find()?.open_file_system(runtime);
+        let opened = self.find(false)?.open_file_system(runtime);
         opened.map(drop).map_err(|error| self.cannot_open(error))
     }
 
@@ -172,6 +244,9 @@ impl DriveArgs {
             Some(FlashError::NotPaired) => "omit --flash and --without-flash",
             Some(FlashError::OnFlash { .. } | FlashError::InPart | FlashError::ReadOnly) => {
                 "name it with --flash FILE"
+            }
+            None if self.writes == Writes::Repairs && would_read(&error) => {
+                "--read-only reads it without writing to it"
             }
             _ => return error.into(),
         };
@@ -254,6 +329,15 @@ fn bad_flag(error: &(dyn Error + 'static)) -> Option<&'static str> {
         "filter_bits_per_key" => Some("--bloom_bits"),
         _ => None,
     }
+}
+
+/// Whether the drive failed to open only because it cannot be written.
+fn would_read(error: &imbrex::Error) -> bool {
+    let is_read_only = |cause: &(dyn Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(ImageError::ReadOnly { .. }))
+            || matches!(cause.downcast_ref(), Some(HostDiskError::ReadOnly { .. }))
+    };
+    error.kind() == ErrorKind::NoSpace || causes(error).any(is_read_only)
 }
 
 /// The error of the flash drive, if that is the cause.

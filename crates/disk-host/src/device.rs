@@ -2,7 +2,7 @@
 //! them.
 
 use crate::error::HostDiskError;
-use crate::holder::holder;
+use crate::holder;
 use crate::ioctl::{self, RawZone, SECTOR_LEN_BYTES, ZoneRequest};
 use crate::limits::Limits;
 use crate::report;
@@ -24,10 +24,20 @@ const SPARE_BUFFER_COUNT_MAX: usize = 8;
 /// The memory alignment that direct I/O needs on any device.
 const ALIGNMENT: usize = BLOCK_LEN_BYTES;
 
-/// A block device opened exclusively (H1).
+/// What a device is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reading and writing, by one program.
+    Write,
+    /// Reading only, by any number of programs.
+    Read,
+}
+
+/// An open block device (H1).
 #[derive(Debug)]
 pub(crate) struct Device {
     file: File,
+    access: Access,
     piece_len_bytes: usize,
     sector_len_bytes: usize,
     spare: Mutex<Vec<Buffer>>,
@@ -59,14 +69,16 @@ fn is_aligned(bytes: &[u8]) -> bool {
 
 impl Device {
     /// Opens the device at `path`, and reads what the kernel knows about it.
-    pub(crate) fn open(path: &Path) -> std::result::Result<(Device, Limits), HostDiskError> {
-        let limits = look(path)?;
-        let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::EXCL | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(path, flags, Mode::empty());
-        let file = opened.map(File::from).map_err(|errno| cannot_open(path, errno))?;
+    pub(crate) fn open(
+        path: &Path,
+        access: Access,
+    ) -> std::result::Result<(Device, Limits), HostDiskError> {
+        let limits = look(path, access)?;
+        let file = open_file(path, access)?;
         let piece_len = limits.request_len_bytes_max.min(PIECE_LEN_BYTES_MAX) as usize;
         let device = Device {
             file,
+            access,
             piece_len_bytes: piece_len / BLOCK_LEN_BYTES * BLOCK_LEN_BYTES,
             sector_len_bytes: limits.sector_len_bytes as usize,
             spare: Mutex::default(),
@@ -191,9 +203,13 @@ impl Device {
     }
 
     /// Closes the zone if it was opened explicitly. If its write pointer lies inside a block, fills
-    /// the rest of that torn block with zeros.
+    /// the rest of that torn block with zeros. A device that is only read keeps such a zone: its
+    /// record leaves the torn block out.
     fn settled(&self, zone: RawZone) -> Result<RawZone> {
         let mut zone = zone;
+        if self.access == Access::Read {
+            return Ok(zone);
+        }
         if report::is_left_open(&zone) {
             self.manage_zone(ZoneRequest::Close, zone.start, zone.len)?;
             zone = self.reported(zone.start)?;
@@ -230,8 +246,37 @@ fn shrunk() -> std::io::Error {
     std::io::Error::other("the device is shorter than when it was opened")
 }
 
+/// Opens the device: for one program exclusively, which mounts and other exclusive openers respect,
+/// or for one of many readers. The lock keeps a writer and readers apart.
+fn open_file(path: &Path, access: Access) -> std::result::Result<File, HostDiskError> {
+    let is_to_write = access == Access::Write;
+    if !is_to_write && let Some(holder) = holder::claim(path) {
+        return Err(HostDiskError::InUse { path: path.to_owned(), holder });
+    }
+    let opened = rustix::fs::open(path, flags(access), Mode::empty());
+    let file = opened.map(File::from).map_err(|errno| cannot_open(path, access, errno))?;
+    match ioctl::try_lock(&file, is_to_write) {
+        Ok(true) => Ok(file),
+        Ok(false) => {
+            let holder = holder::holder(path);
+            Err(HostDiskError::InUse { path: path.to_owned(), holder })
+        }
+        Err(source) => {
+            Err(HostDiskError::Host { path: path.to_owned(), what: "locking it", source })
+        }
+    }
+}
+
+fn flags(access: Access) -> OFlags {
+    let common = OFlags::DIRECT | OFlags::CLOEXEC;
+    match access {
+        Access::Write => common | OFlags::RDWR | OFlags::EXCL,
+        Access::Read => common | OFlags::RDONLY,
+    }
+}
+
 /// Inspects a device before it is opened.
-fn look(path: &Path) -> std::result::Result<Limits, HostDiskError> {
+fn look(path: &Path, access: Access) -> std::result::Result<Limits, HostDiskError> {
     let of = || path.to_owned();
     let found = std::fs::metadata(path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => HostDiskError::NotFound { path: of() },
@@ -243,16 +288,22 @@ fn look(path: &Path) -> std::result::Result<Limits, HostDiskError> {
     }
     let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
     let dir = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-    if std::fs::read_to_string(dir.join("ro")).is_ok_and(|text| text.trim() == "1") {
+    let is_read_only =
+        || std::fs::read_to_string(dir.join("ro")).is_ok_and(|text| text.trim() == "1");
+    if access == Access::Write && is_read_only() {
         return Err(HostDiskError::ReadOnly { path: of() });
     }
     Ok(Limits::read(&dir))
 }
 
-fn cannot_open(path: &Path, errno: Errno) -> HostDiskError {
+fn cannot_open(path: &Path, access: Access, errno: Errno) -> HostDiskError {
+    let is_readable = || rustix::fs::open(path, flags(Access::Read), Mode::empty()).is_ok();
     let path = path.to_owned();
     match errno {
-        Errno::BUSY => HostDiskError::InUse { holder: holder(&path), path },
+        Errno::BUSY => HostDiskError::InUse { holder: holder::holder(&path), path },
+        Errno::ACCESS | Errno::PERM if access == Access::Write && is_readable() => {
+            HostDiskError::ReadOnly { path }
+        }
         Errno::ACCESS | Errno::PERM => HostDiskError::NotPermitted { path },
         Errno::ROFS => HostDiskError::ReadOnly { path },
         // The name exists, but its device is gone.

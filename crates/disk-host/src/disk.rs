@@ -1,6 +1,6 @@
 //! [`HostDisk`]: a table of zones enforces the rule, and a device stores the bytes.
 
-use crate::device::Device;
+use crate::device::{Access, Device};
 use crate::error::HostDiskError;
 use crate::ioctl::{SECTOR_LEN_BYTES, ZoneRequest};
 use crate::report::{self, SECTORS_PER_BLOCK};
@@ -26,6 +26,7 @@ pub struct HostDisk {
     zones: Option<ZoneTable>,
     tally: Tally,
     poisoned: AtomicBool,
+    is_read_only: bool,
     tears_blocks: bool,
     takes_discards: bool,
     writes_zeroes: bool,
@@ -40,12 +41,26 @@ impl HostDisk {
     /// # Errors
     /// [`HostDiskError`].
     pub fn open(path: &Path) -> Result<HostDisk, HostDiskError> {
+        HostDisk::open_for(path, Access::Write)
+    }
+
+    /// Opens the block device at `path` for reading: writes are refused with
+    /// [`DiskError::ReadOnly`], and the device stays as a crash left it. Several programs can have it
+    /// open for reading; none has it open for writing meanwhile.
+    ///
+    /// # Errors
+    /// [`HostDiskError`].
+    pub fn open_read_only(path: &Path) -> Result<HostDisk, HostDiskError> {
+        HostDisk::open_for(path, Access::Read)
+    }
+
+    fn open_for(path: &Path, access: Access) -> Result<HostDisk, HostDiskError> {
         let failed = |what: &'static str| {
             move |source| HostDiskError::Host { path: path.to_owned(), what, source }
         };
         let unsupported =
             |reason: String| HostDiskError::Unsupported { path: path.to_owned(), reason };
-        let (device, limits) = Device::open(path)?;
+        let (device, limits) = Device::open(path, access)?;
         if limits.sector_len_bytes > BLOCK_LEN_BYTES as u64 {
             let len = limits.sector_len_bytes;
             return Err(unsupported(format!(
@@ -85,6 +100,7 @@ impl HostDisk {
             zones,
             tally: Tally::default(),
             poisoned: AtomicBool::new(false),
+            is_read_only: access == Access::Read,
             tears_blocks: limits.physical_len_bytes < BLOCK_LEN_BYTES as u64,
             takes_discards: limits.takes_discards,
             writes_zeroes: limits.writes_zeroes,
@@ -104,6 +120,9 @@ impl HostDisk {
     }
 
     fn gate_write(&self) -> Result<(), DiskError> {
+        if self.is_read_only {
+            return Err(DiskError::ReadOnly);
+        }
         if self.poisoned.load(Ordering::Acquire) { Err(DiskError::Poisoned) } else { Ok(()) }
     }
 

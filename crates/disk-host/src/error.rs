@@ -27,14 +27,14 @@ pub enum HostDiskError {
         /// The user of the device.
         holder: Holder,
     },
-    /// The user of this process may not read and write the device.
+    /// The user of this process may not open the device.
     #[error("{}: permission denied; run as root, or as a member of the group that owns it", path.display())]
     NotPermitted {
         /// Which path.
         path: PathBuf,
     },
-    /// The device, or the path to it, is read-only.
-    #[error("{}: is read-only, but opening repairs what a crash left; make it writable", path.display())]
+    /// The device may be read but not written.
+    #[error("{}: is read-only; open it read-only, or make it writable", path.display())]
     ReadOnly {
         /// Which path.
         path: PathBuf,

@@ -3,7 +3,7 @@
 //! ```text
 //!   /proc/self/mountinfo          a file system on it, or on one of its partitions
 //!   /sys/dev/block/M:m/holders    a device on top of it (LVM, RAID, dm-crypt)
-//!   /proc/PID/fd/*                a process that has it open to write
+//!   /proc/PID/fd/*                a process that has it open to write, or has locked it
 //! ```
 //!
 //! The descriptors of a process are shown to its owner and to root.
@@ -20,16 +20,23 @@ type Number = (u32, u32);
 
 /// The user of the device at `path`.
 pub(crate) fn holder(path: &Path) -> Holder {
-    let found = std::fs::metadata(path).ok().map(|found| found.rdev());
-    let known = found.and_then(|device| {
-        let numbers = numbers((rustix::fs::major(device), rustix::fs::minor(device)));
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        mount(&mounts, &numbers)
-            .map(Holder::Mount)
-            .or_else(|| numbers.iter().find_map(above).map(Holder::Device))
-            .or_else(|| processes().find(|&pid| writes(pid, device)).map(process))
-    });
+    let process_of = |device| processes().find(|&pid| holds(pid, device)).map(process);
+    let known = claim(path).or_else(|| process_of(number_at(path)?));
     known.unwrap_or(Holder::Unknown("a mounted file system, another device or another process"))
+}
+
+/// The file system or the device that the kernel has made of the device at `path`, or of a partition
+/// of it.
+pub(crate) fn claim(path: &Path) -> Option<Holder> {
+    let device = number_at(path)?;
+    let numbers = numbers((rustix::fs::major(device), rustix::fs::minor(device)));
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounted = mount(&mounts, &numbers).map(Holder::Mount);
+    mounted.or_else(|| numbers.iter().find_map(above).map(Holder::Device))
+}
+
+fn number_at(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|found| found.rdev())
 }
 
 /// The device's own number, then those of its partitions.
@@ -75,15 +82,16 @@ fn processes() -> impl Iterator<Item = u32> {
     entries(Path::new("/proc")).filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Whether the process has the device open to write: programs that only read do not keep others out.
-fn writes(pid: u32, device: u64) -> bool {
+/// Whether the process has the device open to write, or has locked it: other programs that only read
+/// do not keep openers out.
+fn holds(pid: u32, device: u64) -> bool {
     entries(Path::new(&format!("/proc/{pid}/fd"))).any(|entry| {
         let is_it = std::fs::metadata(entry.path())
             .is_ok_and(|found| found.file_type().is_block_device() && found.rdev() == device);
         is_it && {
             let info = Path::new("/proc").join(pid.to_string()).join("fdinfo");
             let info = std::fs::read_to_string(info.join(entry.file_name()));
-            info.is_ok_and(|info| is_to_write(&info))
+            info.is_ok_and(|info| is_to_write(&info) || is_locked(&info))
         }
     })
 }
@@ -93,6 +101,12 @@ fn is_to_write(fdinfo: &str) -> bool {
     let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
     flags.is_some_and(|flags| flags & 3 != 0)
+}
+
+/// Whether a descriptor has a lock of its own, as `lock: 1: OFDLCK ADVISORY READ -1 00:05:92 0 EOF`.
+fn is_locked(fdinfo: &str) -> bool {
+    let mut locks = fdinfo.lines().filter_map(|line| line.strip_prefix("lock:"));
+    locks.any(|lock| lock.contains(" OFDLCK "))
 }
 
 fn process(pid: u32) -> Holder {
@@ -118,6 +132,10 @@ mod tests {
         assert!(is_to_write("pos:\t0\nflags:\t02140002\nmnt_id:\t25\n"));
         assert!(!is_to_write("pos:\t0\nflags:\t02140000\nmnt_id:\t25\n"));
         assert!(!is_to_write(""));
+        let reader =
+            "pos:\t0\nflags:\t02140000\nlock:\t1: OFDLCK ADVISORY  READ -1 00:06:92 0 EOF\n";
+        assert!(is_locked(reader) && !is_to_write(reader));
+        assert!(!is_locked("lock:\t1: FLOCK  ADVISORY  READ 12 00:06:92 0 EOF\n"));
     }
 
     #[test]

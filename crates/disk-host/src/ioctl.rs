@@ -5,6 +5,7 @@
 
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 use std::fs::File;
+use std::os::fd::AsRawFd;
 
 /// Zones per report request: 64 KiB of report.
 const ZONES_PER_REPORT: usize = 1024;
@@ -118,6 +119,30 @@ pub(crate) fn zero_out(file: &File, start: u64, len: u64) -> std::io::Result<()>
     Ok(())
 }
 
+/// Locks all of `file`, shared or exclusive, until its last copy is closed. Returns false if another
+/// open file has a lock that conflicts.
+///
+/// The lock belongs to the open file, not to the process. It does not conflict with `flock`, which
+/// udev takes on a device whenever a program that wrote to it has closed it.
+pub(crate) fn try_lock(file: &File, is_exclusive: bool) -> std::io::Result<bool> {
+    let kind = if is_exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+    // SAFETY: zeros are a valid value of this structure of integers.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    // From the start (0) to the end (a length of 0).
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the request reads one such structure, and writes nothing to memory.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if done == 0 {
+        return Ok(true);
+    }
+    let error = std::io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +154,23 @@ mod tests {
         assert_eq!(size_of::<ReportHeader>(), 16);
         assert_eq!(std::mem::offset_of!(RawZone, capacity), 32);
         assert_eq!(std::mem::offset_of!(Report, zones), 16);
+    }
+
+    #[test]
+    fn many_open_files_share_a_lock_and_one_has_it_exclusively() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let open = || File::options().read(true).write(true).open(path.path()).unwrap();
+        let (first, second) = (open(), open());
+        assert!(try_lock(&first, false).unwrap());
+        assert!(try_lock(&second, false).unwrap());
+        let writer = open();
+        assert!(!try_lock(&writer, true).unwrap());
+        drop(first);
+        // Closing another open file of the same device takes no lock away.
+        drop(open());
+        assert!(!try_lock(&writer, true).unwrap());
+        drop(second);
+        assert!(try_lock(&writer, true).unwrap());
+        assert!(!try_lock(&open(), false).unwrap());
     }
 }

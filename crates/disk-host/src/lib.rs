@@ -21,9 +21,11 @@
 //! | a torn write | ends at any sector | filled with zeros to a whole block on opening |
 //! | zones left open by a killed program | stay open | closed on opening |
 //!
+//! A device that is opened for reading only is not repaired: a torn block counts as not written.
+//!
 //! Invariants
-//!   H1  One program has the device: it is opened exclusively, which mounts and other openers
-//!       respect.
+//!   H1  One program has the device to write: it is opened exclusively, which mounts and other openers
+//!       respect. Or any number of programs have it to read. A lock keeps a writer and readers apart.
 //!   H2  Nothing stays in the kernel's page cache: `fdatasync` only has to flush the drive's own
 //!       cache.
 //!   H3  The table of zones matches the drive's report. After a failed request the zone is read

@@ -1,6 +1,6 @@
 //! Assembles a [`SimDisk`] from its parts.
 
-use crate::backing::{Backing, ImageBacking, MemoryBacking, NewImage, SyncedBacking};
+use crate::backing::{Access, Backing, ImageBacking, MemoryBacking, NewImage, SyncedBacking};
 use crate::build_error::BuildError;
 use crate::cache::Sectors;
 use crate::disk::Parts;
@@ -24,6 +24,7 @@ pub struct SimDiskBuilder {
     pub(crate) profile: Option<Profile>,
     pub(crate) moves: bool,
     pub(crate) refuse_destroying: bool,
+    pub(crate) is_read_only: bool,
     pub(crate) packs_memory: bool,
 }
 
@@ -38,6 +39,7 @@ impl SimDiskBuilder {
             profile: None,
             moves: true,
             refuse_destroying: false,
+            is_read_only: false,
             packs_memory: true,
         }
     }
@@ -165,6 +167,7 @@ impl SimDiskBuilder {
             sectors: self.sectors,
             event_log: self.event_log,
             refuse_destroying: self.refuse_destroying,
+            is_read_only: self.is_read_only,
             backing,
         })
     }
@@ -179,6 +182,7 @@ pub struct OpenOptions {
     geometry: Option<Geometry>,
     moves: bool,
     refuse_destroying: bool,
+    is_read_only: bool,
 }
 
 impl Default for OpenOptions {
@@ -190,6 +194,7 @@ impl Default for OpenOptions {
             geometry: None,
             moves: true,
             refuse_destroying: false,
+            is_read_only: false,
         }
     }
 }
@@ -225,6 +230,14 @@ impl OpenOptions {
         self
     }
 
+    /// Opens the image for reading only: the disk refuses writes with
+    /// [`DiskError::ReadOnly`](imbrex_disk::DiskError::ReadOnly), and the file stays as it is.
+    /// Several disks can have an image open for reading; none has it open for writing meanwhile.
+    pub fn read_only(mut self) -> OpenOptions {
+        self.is_read_only = true;
+        self
+    }
+
     /// Refuses the image unless its drive has this geometry.
     pub fn expect_geometry(mut self, geometry: Geometry) -> OpenOptions {
         self.geometry = Some(geometry);
@@ -239,7 +252,8 @@ impl SimDisk {
     /// # Errors
     /// [`ImageError`] states what is wrong, where, and what to do.
     pub fn open_image(path: &Path, options: OpenOptions) -> Result<SimDisk, ImageError> {
-        let (image, write_cache) = ImageBacking::open(path)?;
+        let access = if options.is_read_only { Access::Read } else { Access::Write };
+        let (image, write_cache) = ImageBacking::open(path, access)?;
         let geometry = *image.geometry();
         if let Some(expected) = options.geometry
             && expected != geometry
@@ -265,6 +279,7 @@ impl SimDisk {
             sectors: Sectors::default(),
             event_log: options.event_log,
             refuse_destroying: options.refuse_destroying,
+            is_read_only: options.is_read_only,
             packs_memory: true,
         };
         builder.build_on_host(image).map_err(build)

@@ -57,6 +57,7 @@ pub struct SimDisk {
     health: AtomicU8,
     ordered: AtomicBool,
     refuse_destroying: bool,
+    is_read_only: bool,
     desk: Mutex<Desk>,
 }
 
@@ -81,6 +82,7 @@ pub(crate) struct Parts {
     pub(crate) mechanics: Option<Mechanics>,
     pub(crate) event_log: bool,
     pub(crate) refuse_destroying: bool,
+    pub(crate) is_read_only: bool,
     pub(crate) backing: Box<dyn Backing>,
 }
 
@@ -108,6 +110,7 @@ impl SimDisk {
             health: AtomicU8::new(HEALTH_GOOD),
             ordered: AtomicBool::new(is_ordered),
             refuse_destroying: parts.refuse_destroying,
+            is_read_only: parts.is_read_only,
             desk: Mutex::new(Desk {
                 cache: WriteCache::new(parts.write_cache, parts.geometry, parts.sectors),
                 faults: FaultState::default(),
@@ -302,6 +305,9 @@ impl SimDisk {
     }
 
     fn gate_write(&self) -> Result<(), DiskError> {
+        if self.is_read_only {
+            return Err(DiskError::ReadOnly);
+        }
         match self.health.load(Ordering::Acquire) {
             HEALTH_NO_POWER => Err(DiskError::PowerLost),
             HEALTH_POISONED => Err(DiskError::Poisoned),
@@ -553,6 +559,9 @@ mod tests;
 
 #[cfg(test)]
 mod model_tests;
+
+#[cfg(test)]
+mod overlay_tests;
 
 #[cfg(test)]
 mod overlapping_model_tests;

@@ -29,20 +29,24 @@ pub enum ImageError {
         what: &'static str,
     },
     /// The file may be read but not written.
-    #[error("{}: is read-only; make the file and its file system writable", path.display())]
+    #[error(
+        "{}: is read-only; open it read-only, or make the file and its file system writable",
+        path.display()
+    )]
     ReadOnly {
         /// Which path.
         path: PathBuf,
     },
-    /// The user of this process may not read and write the file.
+    /// The user of this process may not read the file.
     #[error(
-        "{}: permission denied: opening repairs what a crash left, so it needs to read and write the file; change its \
-         permissions, or work on a copy",
+        "{}: permission denied: {needs}; change its permissions, or work on a copy",
         path.display()
     )]
     NotPermitted {
         /// Which path.
         path: PathBuf,
+        /// What opening needs, and why.
+        needs: &'static str,
     },
     /// Another process, or another disk in this process, has the file open.
     #[error("{}: is in use by {holder}; end that use first", path.display())]

@@ -47,7 +47,6 @@ pub enum Known {
 /// writes may survive in any combination. Under a raw rule, the blocks that survive have destroyed
 /// what they reach. A torn write over several tracks may therefore lose, on the later tracks, both
 /// the old data and the new.
-/// both what was there and what was to come.
 ///
 /// [`flush`]: Disk::flush
 pub trait Disk: Send + Sync + std::fmt::Debug {

@@ -138,6 +138,9 @@ pub enum DiskError {
         /// The zone.
         zone: ZoneId,
     },
+    /// The disk was opened for reading only. Nothing was written.
+    #[error("refused: the disk is open for reading only")]
+    ReadOnly,
     /// The disk lost power (or a test cut it). What was not flushed may be lost.
     #[error("the disk has no power; reopen it to recover")]
     PowerLost,

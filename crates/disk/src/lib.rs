@@ -21,8 +21,8 @@
 //!   D3  Every address has a type; an address and a length never mix.
 //!
 //! A translation layer is a function from `Disk` to `Disk` (crate `translate`). A disk over a disk
-//! that changes two or three methods is a [`DiskLayer`]. A placement policy in `files` works
-//! directly under one of the rules.
+//! that changes two or three methods is a [`DiskLayer`]. A disk that must not change is read through
+//! an [`Overlay`]. A placement policy in `files` works directly under one of the rules.
 
 mod address;
 mod counters;
@@ -32,6 +32,7 @@ mod flipped_bit;
 mod geometry;
 mod holder;
 mod layer;
+mod overlay;
 mod tally;
 mod zone;
 mod zone_table;
@@ -44,6 +45,7 @@ pub use flipped_bit::flipped_bit;
 pub use geometry::{Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, TrackId, ZoneSpec};
 pub use holder::Holder;
 pub use layer::DiskLayer;
+pub use overlay::Overlay;
 pub use tally::Tally;
 pub use zone::{ZoneAction, ZoneInfo, ZoneKind, ZoneState};
 pub use zone_table::{Readable, ZoneMark, ZoneRecord, ZoneTable};

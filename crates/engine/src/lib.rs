@@ -80,7 +80,7 @@
 //!
 //! Transactions that both read and write are not provided: a batch is atomic, but the store does
 //! not detect that another writer changed a key after this one read it. Only one process at a time
-//! can open a drive.
+//! can write a drive.
 //!
 //! # Durability
 #![doc = include_str!("../docs/durability.md")]

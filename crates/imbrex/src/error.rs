@@ -11,7 +11,7 @@ use imbrex_files::tiers::FlashError;
 use imbrex_filesystem::FsError;
 use imbrex_translate::{BandsError, DriverError, FormatFault};
 use std::fmt;
-use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
+use std::io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull};
 use std::path::Path;
 
 /// Why a call failed: what was being done, where, what was found, and what to do.
@@ -42,7 +42,7 @@ pub enum ErrorKind {
     WrongLayout,
     /// Another process, or another handle of this one, has the drive open.
     InUse,
-    /// The caller may not read and write the file or the device.
+    /// The caller may not read the file or the device, or not write it. If it may be read, it can be opened for reading.
     NotPermitted,
     /// A newer version wrote the drive.
     NewerVersion,
@@ -195,6 +195,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     if let Some(error) = cause.downcast_ref::<DiskError>() {
         return Some(match error.is_damage() {
             true => ErrorKind::Damaged,
+            false if matches!(error, DiskError::ReadOnly) => ErrorKind::ReadOnly,
             false if is_host_full(cause) => ErrorKind::NoSpace,
             false => ErrorKind::Io,
         });
@@ -211,11 +212,11 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     is_misfit.then_some(ErrorKind::InvalidArgument)
 }
 
-/// Whether the operating system had no room: below an image the host's file system is full.
+/// Whether the operating system had no room: below an image the host's file system is full, or a limit is reached.
 fn is_host_full(error: &(dyn std::error::Error + 'static)) -> bool {
     let system = |cause: &(dyn std::error::Error + 'static)| {
         let error = cause.downcast_ref::<std::io::Error>()?;
-        Some(matches!(error.kind(), StorageFull | QuotaExceeded))
+        Some(matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge))
     };
     causes(error).find_map(system).unwrap_or(false)
 }

@@ -41,7 +41,7 @@
 //!
 //! # When not to use it
 //!
-//! - One process at a time opens a drive.
+//! - One process at a time writes a drive. Several may read it ([`open_read_only`]), while none writes.
 //! - A batch is atomic, but there are no transactions over reads and writes.
 //! - On a flash drive alone, other stores are faster.
 //!
@@ -84,7 +84,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Store, Error> {
     Options::new().open(path)
 }
 
-/// Opens the store at `path` for reading.
+/// Opens the store at `path` for reading. Nothing is written to the drive.
 ///
 /// # Errors
 /// As [`Options::open_read_only`].

@@ -3,13 +3,13 @@
 use crate::emulated::{Profile, Shape, flash_profile};
 use crate::stack::opening::{mount_at, open_at};
 use crate::stack::{
-    DrivePaths, Drives, FlashPath, Formatting, FoundDrive, Layout, NewImage, create_images,
+    DrivePaths, Drives, FlashPath, Formatting, FoundDrive, FoundDrives, Layout, NewImage,
+    create_images,
 };
 use crate::{Error, ErrorKind, Store};
 use imbrex_clockwork::{Runtime, entropy_u64};
 use imbrex_disk::{Disk, Geometry};
 use imbrex_disk_host::is_block_device;
-use imbrex_engine::OpenMode;
 use imbrex_files::Files;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -262,18 +262,25 @@ impl Options {
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotAStore`], [`ErrorKind::InUse`], [`ErrorKind::NotPermitted`],
     /// [`ErrorKind::NewerVersion`], [`ErrorKind::WrongLayout`], [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
-        self.open_in(path.as_ref(), OpenMode::ReadWrite)
+        let runtime = self.the_runtime();
+        let found = self.paths(path.as_ref(), &runtime)?.find()?;
+        Ok(Store::of(found.open(&runtime, |options| self.tuned(options))?))
     }
 
-    /// Opens the store at `path` for reading: writes are refused, and what the logs hold stays in memory.
+    /// Opens the store at `path` for reading: writes are refused with [`ErrorKind::ReadOnly`], and nothing is written to
+    /// the drive. What the logs hold, and what recovery mends, stays in memory.
     ///
-    /// The drive itself is still opened for writing, because fixed bands and interlaced tracks mend what a power cut
-    /// left before their files can be read.
+    /// Any number of processes can have a store open for reading, while none has it open for writing. The file or the
+    /// device need only be readable.
     ///
     /// # Errors
     /// As [`Options::open`].
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
-        self.open_in(path.as_ref(), OpenMode::ReadOnly)
+        let runtime = self.the_runtime();
+        let paths = DrivePaths { is_read_only: true, ..self.paths(path.as_ref(), &runtime)? };
+        let found = paths.find()?;
+        let stack = found.open(&runtime, |options| self.tuned(options))?;
+        Ok(Store::read_only(stack, found, self.clone()))
     }
 
     /// Creates an empty store on a disk of the caller's, such as an emulated one in memory. What the disk holds is
@@ -320,13 +327,11 @@ impl Options {
         Ok(DrivePaths { flash, layout, clock, ..DrivePaths::of(path) })
     }
 
-    fn open_in(&self, path: &Path, mode: OpenMode) -> Result<Store, Error> {
+    /// The store on `found`, which is open for reading, as if it were open for writing; see
+    /// [`FoundDrives::open_in_memory`].
+    pub(crate) fn open_in_memory(&self, found: &FoundDrives) -> Result<Store, Error> {
         let runtime = self.the_runtime();
-        let stack = self.paths(path, &runtime)?.find()?.open(&runtime, |options| {
-            self.tuned(options);
-            options.open_mode = mode;
-        })?;
-        Ok(Store::of(stack))
+        Ok(Store::of(found.open_in_memory(&runtime, |options| self.tuned(options))?))
     }
 
     fn tuned(&self, options: &mut imbrex_engine::Options) {

@@ -10,7 +10,7 @@
 //!   D1  Every handle keeps the drive open. The drive is free for another process when all are gone.
 //!   D2  After [`Store::close`] every handle refuses writes, whatever thread holds it.
 
-use crate::stack::{Layout, Stack};
+use crate::stack::{FoundDrives, Layout, Stack};
 use crate::{Entries, Error, ErrorKind, Options};
 use bytes::Bytes;
 use imbrex_engine::{Db, KeyspaceOptions, Metrics, ReadOptions, WriteBatch, WriteOptions};
@@ -32,6 +32,8 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     stack: Stack,
+    /// The drives, and how they were opened, of a store that is open for reading.
+    read_only: Option<(FoundDrives, Options)>,
 }
 
 impl Drop for Inner {
@@ -42,8 +44,17 @@ impl Drop for Inner {
 
 impl Store {
     pub(crate) fn of(stack: Stack) -> Store {
-        let engine = stack.db.default_keyspace();
-        let inner = Arc::new(Inner { stack });
+        Store::with(Inner { stack, read_only: None })
+    }
+
+    /// The store on `found`, which is open for reading, as `options` opened it.
+    pub(crate) fn read_only(stack: Stack, found: FoundDrives, options: Options) -> Store {
+        Store::with(Inner { stack, read_only: Some((found, options)) })
+    }
+
+    fn with(inner: Inner) -> Store {
+        let engine = inner.stack.db.default_keyspace();
+        let inner = Arc::new(inner);
         Store { default: Keyspace { engine, inner: Arc::clone(&inner) }, inner }
     }
 
@@ -234,12 +245,16 @@ impl Store {
     }
 
     /// Copies the store, as it is at one moment during the call, to a new store at `path`, which `options` describe.
-    /// Cost: a flush; reads and writes all tables once.
+    /// Cost: a flush; reads and writes all tables once. A store that is open for reading stays as it is: it is opened a
+    /// second time, with the flush in memory.
     ///
     /// # Errors
     /// As [`Options::create`] for the new store, else `NoSpace`, `Damaged`, `Io`. The new store is not complete then. With
     /// [`Options::erase`] a target without room for the copy is erased all the same: only its format is tried first.
     pub fn backup_to(&self, path: impl AsRef<Path>, options: &Options) -> Result<(), Error> {
+        if let Some((found, opened)) = &self.inner.read_only {
+            return opened.open_in_memory(found)?.backup_to(path, options);
+        }
         let options = options.clone().or_layout(self.layout());
         options.create_files(path.as_ref(), |files| Ok(self.db().backup_to(files)?))
     }

@@ -6,12 +6,13 @@ use imbrex_capi::{
     imbrex_batch_open, imbrex_batch_put, imbrex_batch_write, imbrex_cursor_close,
     imbrex_cursor_next, imbrex_cursor_open, imbrex_cursor_seek, imbrex_delete, imbrex_get,
     imbrex_keyspace_close, imbrex_keyspace_open, imbrex_put, imbrex_store_close,
-    imbrex_store_flush, imbrex_store_get_property, imbrex_store_open, imbrex_store_sync,
-    imbrex_store_wait_idle,
+    imbrex_store_flush, imbrex_store_get_property, imbrex_store_open, imbrex_store_open_read_only,
+    imbrex_store_sync, imbrex_store_wait_idle,
 };
 use imbrex_clockwork::fan_out;
 use imbrex_disk_sim::SimDisk;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
@@ -24,6 +25,18 @@ fn open_pair(path: &Path, flash: Option<&Path>) -> (Status, *mut Store) {
 }
 
 fn open_as(path: &Path, flash: Option<&Path>, layout: Option<&str>) -> (Status, *mut Store) {
+    open_by(imbrex_store_open, path, flash, layout)
+}
+
+type Open =
+    unsafe extern "C" fn(*const c_char, *const c_char, *const c_char, *mut *mut Store) -> Status;
+
+fn open_by(
+    open: Open,
+    path: &Path,
+    flash: Option<&Path>,
+    layout: Option<&str>,
+) -> (Status, *mut Store) {
     let text = |text: &str| CString::new(text).unwrap();
     let (path, flash) = (text(path.to_str().unwrap()), flash.map(|f| text(f.to_str().unwrap())));
     let layout = layout.map(text);
@@ -31,16 +44,64 @@ fn open_as(path: &Path, flash: Option<&Path>, layout: Option<&str>) -> (Status, 
     let layout = layout.as_ref().map_or(null(), |layout| layout.as_ptr());
     let mut store = null_mut();
     // SAFETY: strings and an out parameter that live as long as the call.
-    let status = unsafe { imbrex_store_open(path.as_ptr(), flash, layout, &raw mut store) };
+    let status = unsafe { open(path.as_ptr(), flash, layout, &raw mut store) };
     (status, store)
 }
 
 #[test]
 fn every_bad_path_is_refused_in_the_words_of_the_table() {
-    super::bad_paths::check_all(|row| row.outcome.1, &|path, layout| {
-        let (status, _) = open_as(path, None, layout);
-        (status as i32, last_error())
+    super::bad_paths::check_all(&super::bad_paths::Door {
+        code: |row| row.outcome.1,
+        has_flags: false,
+        open: &|asked| {
+            let how =
+                if asked.is_read_only { imbrex_store_open_read_only } else { imbrex_store_open };
+            let (status, store) = open_by(how, asked.path, None, asked.layout);
+            if status == Status::Ok {
+                // SAFETY: a handle that is open.
+                assert_eq!(unsafe { imbrex_store_close(store) }, Status::Ok);
+                return None;
+            }
+            Some((status as i32, last_error()))
+        },
     });
+}
+
+/// Reads pass, writes are refused by their own status, and the file may be read-only. Beside it, the process can have
+/// other handles for reading, but none for writing.
+#[test]
+fn a_store_that_is_open_for_reading_refuses_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("drive");
+    let store = store_at(&path);
+    let (_, keyspace) = keyspace_of(store, c"default", false);
+    assert_eq!(put(keyspace, b"apple", b"red", true), Status::Ok);
+    close(store, &[keyspace]);
+    let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o444);
+    let (status, store) = open_by(imbrex_store_open_read_only, &path, None, None);
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    let (status, again) = open_by(imbrex_store_open_read_only, &path, None, None);
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    let (_, keyspace) = keyspace_of(store, c"default", false);
+    assert_eq!(get(keyspace, b"apple"), Ok(b"red".to_vec()));
+    assert_eq!(put(keyspace, b"apple", b"green", false), Status::ReadOnly);
+    assert!(last_error().contains("open for reading only"), "{}", last_error());
+    assert_eq!(keyspace_of(store, c"new", true).0, Status::ReadOnly);
+    // SAFETY: a handle that is open.
+    assert_eq!(unsafe { imbrex_store_flush(store) }, Status::ReadOnly);
+    mode(0o644);
+    assert_eq!(open_store(&path).0, Status::Busy);
+    assert!(last_error().ends_with("is open already, for reading only"), "{}", last_error());
+    close(store, &[keyspace]);
+    // SAFETY: a handle that is open.
+    assert_eq!(unsafe { imbrex_store_close(again) }, Status::Ok);
+    let (status, store) = open_store(&path);
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    assert_eq!(open_by(imbrex_store_open_read_only, &path, None, None).0, Status::Busy);
+    assert!(last_error().ends_with("is open already, for writing"), "{}", last_error());
+    // SAFETY: a handle that is open.
+    assert_eq!(unsafe { imbrex_store_close(store) }, Status::Ok);
 }
 
 /// A store on a new drive, or on the existing one.

@@ -37,15 +37,26 @@ fn every_bad_path_is_refused_in_the_words_of_the_table() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = dir.path().join("imbrex");
     fs::copy(env!("CARGO_BIN_EXE_imbrex"), &program).unwrap();
-    crate::bad_paths::check_all(|row| row.outcome.2, &|path, layout| {
-        let mut command = Command::new(&program);
-        command.arg("get").arg(path).arg("k").stdin(Stdio::null());
-        if let Some(layout) = layout {
-            command.args(["--layout", layout]);
-        }
-        let ran = crate::ran(command.output().unwrap());
-        let words = ran.stderr.strip_prefix("imbrex: ").unwrap_or(&ran.stderr);
-        (ran.code.unwrap(), words.trim_end().to_owned())
+    crate::bad_paths::check_all(&crate::bad_paths::Door {
+        code: |row| row.outcome.2,
+        has_flags: true,
+        open: &|asked| {
+            let mut command = Command::new(&program);
+            command.arg("get").arg(asked.path).arg("apple").stdin(Stdio::null());
+            if let Some(layout) = asked.layout {
+                command.args(["--layout", layout]);
+            }
+            if asked.is_read_only {
+                command.arg("--read-only");
+            }
+            let ran = crate::ran(command.output().unwrap());
+            if ran.code == Some(0) {
+                assert_eq!(ran.stdout, b"red");
+                return None;
+            }
+            let words = ran.stderr.strip_prefix("imbrex: ").unwrap_or(&ran.stderr);
+            Some((ran.code.unwrap(), words.trim_end().to_owned()))
+        },
     });
 }
 
@@ -166,7 +177,9 @@ fn a_read_only_file_is_refused() {
     permissions.set_readonly(true);
     fs::set_permissions(drive.path(), permissions).unwrap();
     // For root too, who could write the file all the same: the mode states the owner's intention.
-    every_reader_fails(&drive.path(), 4, &["read-only", "make the file"]);
+    every_reader_fails(&drive.path(), 4, &["make the file", "; --read-only reads it without"]);
+    let refused = drive.run("put", &["a", "1"]).fails(4, &["is read-only", "make the file"]);
+    assert!(!refused.contains("--read-only"), "no such flag: {refused}");
 }
 
 #[test]

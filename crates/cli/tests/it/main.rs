@@ -19,6 +19,7 @@ mod layouts;
 mod loading;
 mod manual;
 mod output_files;
+mod read_only;
 mod replay;
 mod serving;
 mod ycsb;

@@ -7,10 +7,11 @@
 //!
 //! Invariants
 //!   I1  A zone's record never claims more than is stored: the blocks are written first.
-//!   I2  One process at a time: an exclusive advisory lock is held while the file is open.
+//!   I2  One process at a time, or any number that only read: an advisory lock is held while the file is
+//!       open, exclusive or shared.
 //!   I3  A read or a write is one system call on an open file: no lock, no allocation.
 //!   I4  One flipped bit in front of the data is corrected when the image is opened. More are an
-//!       error.
+//!       error. In a file that is only read it stays, and each read corrects it in memory.
 //!
 //! Not here: the layout (`image_format`), the meaning of a zone record or a mark (`rule`), the order
 //! in which blocks and marks are written (`overlapping`).
@@ -45,6 +46,15 @@ pub(crate) struct ImageBacking {
     info: ImageInfo,
 }
 
+/// What an image is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reading and writing.
+    Write,
+    /// Reading only: neither the file nor its times change.
+    Read,
+}
+
 /// The description to write into a new image.
 #[derive(Debug)]
 pub(crate) struct NewImage<'a> {
@@ -76,7 +86,7 @@ impl ImageBacking {
                 _ => host(path, "creating the image")(error),
             },
         )?;
-        let file = LockedFile::new(file, path)?;
+        let file = LockedFile::new(file, path, Access::Write)?;
         fill_new(&file, new, len_bytes).inspect_err(|_| {
             // Best effort: an image without a header would only block the next attempt.
             let _ = std::fs::remove_file(path);
@@ -95,8 +105,8 @@ impl ImageBacking {
 
     /// Opens an existing image and checks everything except the data. Also returns the size of its
     /// write cache.
-    pub(crate) fn open(path: &Path) -> Result<(ImageBacking, Blocks), ImageError> {
-        let file = LockedFile::new(open_file(path)?, path)?;
+    pub(crate) fn open(path: &Path, access: Access) -> Result<(ImageBacking, Blocks), ImageError> {
+        let file = LockedFile::new(open_file(path, access)?, path, access)?;
         let (header, is_header_corrected) = read_header(&file, path)?;
         // Checked before the zone table is read: a header can name one longer than any memory.
         check_zone_count(&header.geometry)
@@ -293,7 +303,11 @@ impl Backing for ImageBacking {
         self.file
             .read_exact_at(&mut bytes, record_offset(zone))
             .map_err(|source| self.failed_at_zone("reading", zone, source))?;
-        format::decode_zone(zone, self.capacity(zone), &bytes).ok_or_else(|| {
+        let decode = |bytes: &_| format::decode_zone(zone, self.capacity(zone), bytes);
+        // A file that is only read keeps its flipped bits (I4).
+        let record = decode(&bytes);
+        let corrected = || format::correct_bit(&mut bytes).then(|| decode(&bytes)).flatten();
+        record.or_else(corrected).ok_or_else(|| {
             let source = std::io::Error::from(ErrorKind::InvalidData);
             self.failed_at_zone("decoding", zone, source)
         })
@@ -390,12 +404,21 @@ fn fill_new(file: &File, new: &NewImage<'_>, len_bytes: u64) -> Result<(), Image
         .map_err(host(path, "syncing the image's directory"))
 }
 
-fn open_file(path: &Path) -> Result<File, ImageError> {
+fn open_file(path: &Path, access: Access) -> Result<File, ImageError> {
+    let not_permitted = || {
+        let needs = match access {
+            Access::Write => {
+                "opening repairs what a crash left, so it needs to read and write the file"
+            }
+            Access::Read => "opening needs to read the file",
+        };
+        ImageError::NotPermitted { path: path.to_owned(), needs }
+    };
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             ImageError::NotFound { path: path.to_owned() }
         }
-        ErrorKind::PermissionDenied => ImageError::NotPermitted { path: path.to_owned() },
+        ErrorKind::PermissionDenied => not_permitted(),
         _ => host(path, "looking at the image")(error),
     })?;
     let file_type = metadata.file_type();
@@ -406,33 +429,52 @@ fn open_file(path: &Path) -> Result<File, ImageError> {
         let what = "a device, pipe or socket";
         return Err(ImageError::NotAFile { path: path.to_owned(), what });
     }
+    let is_to_write = access == Access::Write;
     // Ask the file's mode, not the system call: a privileged process could open it anyway.
-    if metadata.permissions().readonly() {
+    if is_to_write && metadata.permissions().readonly() {
         return Err(ImageError::ReadOnly { path: path.to_owned() });
     }
-    OpenOptions::new().read(true).write(true).open(path).map_err(|error| match error.kind() {
+    let opened = OpenOptions::new().read(true).write(is_to_write).open(path);
+    opened.map_err(|error| match error.kind() {
         ErrorKind::ReadOnlyFilesystem => ImageError::ReadOnly { path: path.to_owned() },
-        ErrorKind::PermissionDenied => ImageError::NotPermitted { path: path.to_owned() },
+        ErrorKind::PermissionDenied if is_to_write && File::open(path).is_ok() => {
+            ImageError::ReadOnly { path: path.to_owned() }
+        }
+        ErrorKind::PermissionDenied => not_permitted(),
         _ => host(path, "opening the image")(error),
     })
 }
 
-/// A file under an exclusive lock (I2).
+/// A file under a lock (I2).
 ///
 /// Closing alone would not always release the lock: between fork and exec, a child process holds a
 /// copy of every open file. An explicit unlock releases it for all copies.
 #[derive(Debug)]
-struct LockedFile(File);
+struct LockedFile(File, Access);
 
 impl LockedFile {
-    fn new(file: File, path: &Path) -> Result<LockedFile, ImageError> {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(LockedFile(file)),
+    fn new(file: File, path: &Path, access: Access) -> Result<LockedFile, ImageError> {
+        let lock = match access {
+            Access::Write => FlockOperation::NonBlockingLockExclusive,
+            Access::Read => FlockOperation::NonBlockingLockShared,
+        };
+        match rustix::fs::flock(&file, lock) {
+            Ok(()) => Ok(LockedFile(file, access)),
             Err(Errno::WOULDBLOCK) => {
                 let holder = holder::holder(&file);
                 Err(ImageError::InUse { path: path.to_owned(), holder })
             }
             Err(error) => Err(host(path, "locking the image")(error.into())),
+        }
+    }
+}
+
+impl LockedFile {
+    /// Stores bytes with a corrected bit, unless the file is only read (I4).
+    fn correct(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        match self.1 {
+            Access::Write => self.0.write_all_at(bytes, offset),
+            Access::Read => Ok(()),
         }
     }
 }
@@ -470,7 +512,7 @@ pub fn is_image(path: &Path) -> std::io::Result<bool> {
 }
 
 /// Reads the header, and corrects a flipped bit in it. Also returns whether there was one.
-fn read_header(file: &File, path: &Path) -> Result<(Header, bool), ImageError> {
+fn read_header(file: &LockedFile, path: &Path) -> Result<(Header, bool), ImageError> {
     let got_len = file.metadata().map_err(host(path, "reading the image's size"))?.len();
     let mut bytes = [0; HEADER_LEN_BYTES];
     let have = got_len.min(HEADER_LEN_BYTES as u64) as usize;
@@ -511,13 +553,22 @@ fn read_header(file: &File, path: &Path) -> Result<(Header, bool), ImageError> {
     Ok((header, is_corrected))
 }
 
-/// Stores bytes in which a flipped bit was corrected (I4).
-fn store_corrected(file: &File, path: &Path, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
-    file.write_all_at(bytes, offset).map_err(host(path, "correcting a flipped bit"))
+/// Stores bytes in which a flipped bit was corrected, unless the file is only read (I4).
+fn store_corrected(
+    file: &LockedFile,
+    path: &Path,
+    bytes: &[u8],
+    offset: u64,
+) -> Result<(), ImageError> {
+    file.correct(bytes, offset).map_err(host(path, "correcting a flipped bit"))
 }
 
 /// Reads the profile, and corrects a flipped bit in it. Also returns whether there was one.
-fn read_profile(file: &File, path: &Path, header: &Header) -> Result<(String, bool), ImageError> {
+fn read_profile(
+    file: &LockedFile,
+    path: &Path,
+    header: &Header,
+) -> Result<(String, bool), ImageError> {
     let mut bytes = vec![0; PROFILE_LEN_BYTES_MAX];
     file.read_exact_at(&mut bytes, PROFILE_OFFSET).map_err(host(path, "reading the profile"))?;
     let (expected, got) = (header.profile_crc, crc32c::crc32c(&bytes));

@@ -19,7 +19,7 @@ mod overlapping;
 mod synced;
 
 pub use image::is_image;
-pub(crate) use image::{ImageBacking, NewImage};
+pub(crate) use image::{Access, ImageBacking, NewImage};
 pub use image_info::ImageInfo;
 pub(crate) use memory::MemoryBacking;
 pub(crate) use overlapping::OverlappingBacking;

@@ -90,7 +90,8 @@ pub enum OpenMode {
     #[default]
     ReadWrite,
     /// Reads only: no file changes, and the content of the logs stays in memory. The layer below
-    /// the files may write during open, in order to recover.
+    /// the files may write during open, in order to recover. Where the drive must not change, a
+    /// layer in memory takes these writes.
     ReadOnly,
     /// Like [`OpenMode::ReadOnly`], but tables and logs on a missing flash drive are left out.
     /// Reads find the data on the main drive, which may be an older value or one that was deleted.

@@ -4,7 +4,7 @@
 use crate::ErrorKind;
 use crate::error::Error;
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Persist, Rule, ZoneState};
-use imbrex_disk_host::{HostDisk, is_block_device};
+use imbrex_disk_host::{HostDisk, HostDiskError, is_block_device};
 use imbrex_disk_sim::{OpenOptions, SimDisk};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,10 +26,27 @@ impl FoundDrive {
     /// [`ErrorKind::NotPermitted`], [`ErrorKind::NewerVersion`], [`ErrorKind::Damaged`], [`ErrorKind::Unsupported`],
     /// [`ErrorKind::Io`].
     pub fn open(path: &Path, options: OpenOptions) -> Result<FoundDrive, Error> {
+        FoundDrive::open_by(path, options, HostDisk::open)
+    }
+
+    /// Opens the drive at `path` for reading only, as any number of programs can while none has it open for writing.
+    /// Nothing is written to it.
+    ///
+    /// # Errors
+    /// As [`FoundDrive::open`].
+    pub fn open_read_only(path: &Path, options: OpenOptions) -> Result<FoundDrive, Error> {
+        FoundDrive::open_by(path, options.read_only(), HostDisk::open_read_only)
+    }
+
+    fn open_by(
+        path: &Path,
+        options: OpenOptions,
+        open_device: fn(&Path) -> Result<HostDisk, HostDiskError>,
+    ) -> Result<FoundDrive, Error> {
         // A name such as /dev/sdz without a device is reported as a missing device, not as a missing image.
         let is_device_name = path.starts_with("/dev") && !path.starts_with("/dev/shm");
         if is_block_device(path).unwrap_or(is_device_name) {
-            let device = HostDisk::open(path).map_err(|error| Error::at("open", path, error))?;
+            let device = open_device(path).map_err(|error| Error::at("open", path, error))?;
             return Ok(FoundDrive::Device(Arc::new(device)));
         }
         let image = SimDisk::open_image(path, options);
@@ -37,13 +54,14 @@ impl FoundDrive {
         Ok(FoundDrive::Image(Arc::new(image)))
     }
 
-    /// The canonical path of what lies at `path`.
+    /// The canonical path of what lies at `path`, which is going to be opened: with `is_read_only`, for reading only.
     ///
     /// # Errors
     /// Where there is none, as [`FoundDrive::open`].
-    pub fn canonical_path(path: &Path) -> Result<PathBuf, Error> {
+    pub fn canonical_path(path: &Path, is_read_only: bool) -> Result<PathBuf, Error> {
+        let open = if is_read_only { FoundDrive::open_read_only } else { FoundDrive::open };
         path.canonicalize().map_err(|source| {
-            let opened = FoundDrive::open(path, OpenOptions::default());
+            let opened = open(path, OpenOptions::default());
             opened.err().unwrap_or_else(|| Error::at("open", path, source))
         })
     }

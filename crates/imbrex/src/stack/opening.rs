@@ -8,6 +8,9 @@
 //!   FoundDrives::open_file_system                    a store, damaged
 //! ```
 //!
+//! Drives that are opened for reading only are never written: all above them stands on an [`Overlay`], which keeps in
+//! memory what recovery writes.
+//!
 //! Not here: making a store (`making`), what a drive holds instead of one (`content`).
 
 use super::compose::{Mounted, Stack, mount};
@@ -18,9 +21,9 @@ use super::found_drive::FoundDrive;
 use super::layout::Layout;
 use crate::error::{Error, ErrorKind};
 use imbrex_clockwork::{Clock, Prng, Runtime, StillClock, unix_time_s};
-use imbrex_disk::Blocks;
+use imbrex_disk::{Blocks, Disk, Overlay};
 use imbrex_disk_sim::OpenOptions;
-use imbrex_engine::Options;
+use imbrex_engine::{OpenMode, Options};
 use imbrex_files::FilesError;
 use imbrex_filesystem::{FileSystem, FsOptions};
 use std::path::{Path, PathBuf};
@@ -35,6 +38,8 @@ pub struct DrivePaths {
     pub flash: FlashPath,
     /// The layout that the drive must hold; any layout without it.
     pub layout: Option<Layout>,
+    /// Whether the drives are only read. Nothing is written to them, and other readers may have them open.
+    pub is_read_only: bool,
     /// A power cut of the main drive, for tests.
     pub power_cut: Option<PowerCut>,
     /// The clock that requests to emulated drives advance.
@@ -71,6 +76,7 @@ impl DrivePaths {
             main: main.into(),
             flash: FlashPath::NotNamed,
             layout: None,
+            is_read_only: false,
             power_cut: None,
             clock: Arc::new(StillClock),
         }
@@ -82,12 +88,13 @@ impl DrivePaths {
     /// As [`FoundDrive::open`]; [`ErrorKind::InvalidArgument`]: the power of a real drive cannot be cut.
     pub fn find(&self) -> Result<FoundDrives, Error> {
         let options = || OpenOptions::default().clock(Arc::clone(&self.clock));
+        let open = if self.is_read_only { FoundDrive::open_read_only } else { FoundDrive::open };
         let main = match self.power_cut {
-            None => FoundDrive::open(&self.main, options())?,
+            None => open(&self.main, options())?,
             Some(cut) => open_for_power_cut(&self.main, options(), cut)?,
         };
         let flash = match &self.flash {
-            FlashPath::At(path) => Some(FoundDrive::open(path, options())?),
+            FlashPath::At(path) => Some(open(path, options())?),
             FlashPath::NotNamed | FlashPath::Lost => None,
         };
         Ok(FoundDrives { paths: self.clone(), main, flash })
@@ -112,7 +119,7 @@ fn open_for_power_cut(
     Ok(drive)
 }
 
-/// The drives at [`DrivePaths`], open. No other process can open them.
+/// The drives at [`DrivePaths`], open. No other process can open them, except that readers share them.
 #[derive(Clone, Debug)]
 pub struct FoundDrives {
     pub(super) paths: DrivePaths,
@@ -131,11 +138,16 @@ impl FoundDrives {
         std::iter::once(&self.main).chain(&self.flash)
     }
 
-    /// The disks, for a stack.
+    /// The disks, for a stack. Of drives that are only read, each call returns new overlays, which begin as the drives
+    /// are.
     pub fn drives(&self) -> Drives {
-        let drives = Drives::from(self.main.disk());
+        let disk = |drive: &FoundDrive| match self.paths.is_read_only {
+            true => Arc::new(Overlay::new(drive.disk())) as Arc<dyn Disk>,
+            false => drive.disk(),
+        };
+        let drives = Drives::from(disk(&self.main));
         match (&self.flash, &self.paths.flash) {
-            (Some(flash), _) => drives.with_flash(flash.disk()),
+            (Some(flash), _) => drives.with_flash(disk(flash)),
             (None, FlashPath::Lost) => drives.without_flash(),
             (None, _) => drives,
         }
@@ -149,7 +161,8 @@ impl FoundDrives {
         mount_at(&self.paths.main, self.drives(), self.paths.layout, runtime)
     }
 
-    /// Opens the store. `adjust` changes the engine's options, which begin as the layout's own.
+    /// Opens the store: for reading, if the drives are only read. `adjust` changes the engine's options, which begin as
+    /// the layout's own.
     ///
     /// # Errors
     /// As [`FoundDrives::mount`]; [`ErrorKind::NotAStore`]: it holds the files of another database. Else the kind of the
@@ -159,7 +172,33 @@ impl FoundDrives {
         runtime: &Runtime,
         adjust: impl FnOnce(&mut Options),
     ) -> Result<Stack, Error> {
-        open_at(&self.paths.main, self.mount(runtime)?, runtime, adjust)
+        open_at(&self.paths.main, self.mount(runtime)?, runtime, |options| {
+            adjust(options);
+            if self.paths.is_read_only && options.open_mode == OpenMode::ReadWrite {
+                options.open_mode = OpenMode::ReadOnly;
+            }
+        })
+    }
+
+    /// Opens a second stack, of drives that are only read, as if for writing: all that it writes stays in memory, and is
+    /// gone with it. For calls that flush before they read, such as a backup. No background work runs: a compaction
+    /// would keep its tables in memory.
+    ///
+    /// # Errors
+    /// As [`FoundDrives::open`].
+    ///
+    /// # Panics
+    /// If the drives are open for writing.
+    pub fn open_in_memory(
+        &self,
+        runtime: &Runtime,
+        adjust: impl FnOnce(&mut Options),
+    ) -> Result<Stack, Error> {
+        assert!(self.paths.is_read_only, "the second stack would write to the drives of the first");
+        open_at(&self.paths.main, self.mount(runtime)?, runtime, |options| {
+            adjust(options);
+            options.background_work = false;
+        })
     }
 
     /// Opens the files of another database, for `imbrex run` and the C API. Cleaning does not work yet.

@@ -1,5 +1,7 @@
 //! Every layout of the table on a small drive: format, write, reopen, and what is refused.
 
+mod read_only;
+
 use super::{Drives, Layout, LayoutError, Recording, Stack, mount};
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{
@@ -13,20 +15,22 @@ use std::sync::Arc;
 
 /// Small enough to fill in a moment, large enough for every layout's smallest unit.
 fn small_drive(recording: Recording) -> Arc<dyn Disk> {
-    match recording {
-        Recording::Conventional => Arc::new(SimDisk::tiny_conventional(Blocks::new(16 << 10))),
-        Recording::Zoned => Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256))),
-        Recording::Interlaced => Arc::new(SimDisk::tiny_interlaced(
-            Blocks::new(16 << 10),
-            NeighbourSpec { bottom_track_len: Blocks::new(20), top_track_len: Blocks::new(16) },
-        )),
+    Arc::new(SimDisk::builder(small_geometry(recording)).memory().unwrap())
+}
+
+fn small_geometry(recording: Recording) -> Geometry {
+    let rule = match recording {
+        Recording::Zoned => return *SimDisk::tiny_zoned(64, Blocks::new(256)).geometry(),
+        Recording::Conventional => Rule::Anywhere,
+        Recording::Interlaced => Rule::Neighbours(NeighbourSpec {
+            bottom_track_len: Blocks::new(20),
+            top_track_len: Blocks::new(16),
+        }),
         Recording::Shingled => {
-            let shingle = ShingleSpec { track_len: Blocks::new(16), overlap_tracks: 4 };
-            let rule = Rule::IsolationDistance(shingle);
-            let spec = GeometrySpec { len: Blocks::new(16 << 10), rule };
-            Arc::new(SimDisk::builder(Geometry::new(spec).unwrap()).memory().unwrap())
+            Rule::IsolationDistance(ShingleSpec { track_len: Blocks::new(16), overlap_tracks: 4 })
         }
-    }
+    };
+    Geometry::new(GeometrySpec { len: Blocks::new(16 << 10), rule }).unwrap()
 }
 
 /// The drives that `layout` stands on.

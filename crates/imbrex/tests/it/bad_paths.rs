@@ -1,7 +1,8 @@
 //! The paths at which no store opens, and the words for each: one table for Rust, C and the command line.
 //!
 //! The tests of three crates run it, each through its own door: `imbrex`, `capi`, which includes this file, and `cli`, which
-//! does too. The words are compared whole, so they are the same at all three.
+//! does too. The words are compared whole, so they are the same at all three. Each path is opened twice: for writing, and
+//! for reading only.
 //!
 //! ```text
 //!   PATH   the path that is opened        PID   the process that holds it        SUM   a checksum, as 0x12345678
@@ -48,8 +49,16 @@ struct Made {
 }
 
 const NO_FILE: &str = "no such file; check the path, or create a drive there first";
+const READ_ONLY: &str =
+    "is read-only; open it read-only, or make the file and its file system writable";
 const DENIED: &str = "permission denied: opening repairs what a crash left, so it needs to read and write the file; \
                       change its permissions, or work on a copy";
+
+const DENIED_TO_READ: &str =
+    "permission denied: opening needs to read the file; change its permissions, or work on a copy";
+
+/// What the command line adds for a file that it could read.
+const FLAG: &str = "; --read-only reads it without writing to it";
 
 const TABLE: &[Row] = &[
     Row { name: "nothing", make: |_| Made::default(), outcome: (NotFound, 1, 4), words: NO_FILE },
@@ -204,7 +213,17 @@ const TABLE: &[Row] = &[
             Made::default()
         },
         outcome: (NotPermitted, 11, 4),
-        words: "is read-only; make the file and its file system writable",
+        words: READ_ONLY,
+    },
+    Row {
+        name: "another user's file that all may read",
+        make: |path| {
+            drop(closed_store(path));
+            fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+            Made { as_other_user: true, ..Made::default() }
+        },
+        outcome: (NotPermitted, 11, 4),
+        words: READ_ONLY,
     },
     Row {
         name: "another user's file",
@@ -238,30 +257,65 @@ const TABLE: &[Row] = &[
     },
 ];
 
+impl Row {
+    /// The words for a caller that wants to read only; `None` if the store opens.
+    fn words_for_reading(&self) -> Option<&'static str> {
+        match self.words {
+            READ_ONLY => None,
+            DENIED => Some(DENIED_TO_READ),
+            words => Some(words),
+        }
+    }
+}
+
 /// The error that a door reports for the path of a row: its code, and its words.
 pub(crate) type Refusal<T> = (T, String);
 
-/// Opens every bad path of the table by `open`, which gets the path and the layout to ask for. `code` picks the column of
-/// the door.
-pub(crate) fn check_all<T: PartialEq + Debug + Send>(
-    code: fn(&Row) -> T,
-    open: &(dyn Fn(&Path, Option<&str>) -> Refusal<T> + Sync),
-) {
+/// How a door opens the path of a row.
+pub(crate) struct Asked<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) layout: Option<&'a str>,
+    pub(crate) is_read_only: bool,
+}
+
+/// A way into the program.
+pub(crate) struct Door<'a, T> {
+    /// Picks its column.
+    pub(crate) code: fn(&Row) -> T,
+    /// Whether it names the flag that would help.
+    pub(crate) has_flags: bool,
+    /// Opens a path; `None` if it could.
+    pub(crate) open: &'a (dyn Fn(&Asked<'_>) -> Option<Refusal<T>> + Sync),
+}
+
+/// Opens every bad path of the table by `door`.
+pub(crate) fn check_all<T: PartialEq + Debug + Send>(door: &Door<'_, T>) {
     let dir = tempfile::tempdir().unwrap();
     // Another user must get as far as the files in it.
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     for row in TABLE {
         let made = (row.make)(&dir.path().join(row.name));
-        let path = made.at.unwrap_or_else(|| dir.path().join(row.name));
-        let (got, words) = match made.as_other_user {
-            true => as_other_user(|| open(&path, made.layout)),
-            false => open(&path, made.layout),
-        };
+        let path = made.at.clone().unwrap_or_else(|| dir.path().join(row.name));
         let pid = made.holder.as_ref().map_or(String::new(), |holder| holder.id().to_string());
-        let expected = format!("cannot open PATH: {}", row.words);
-        let expected = expected.replace("PATH", path.to_str().unwrap()).replace("PID", &pid);
-        assert_eq!(without_sums(&words), expected, "{}", row.name);
-        assert_eq!(got, code(row), "{}: {words}", row.name);
+        for is_read_only in [false, true] {
+            let asked = Asked { path: &path, layout: made.layout, is_read_only };
+            let got = match made.as_other_user {
+                true => as_other_user(|| (door.open)(&asked)),
+                false => (door.open)(&asked),
+            };
+            let name = format!("{}, is_read_only: {is_read_only}", row.name);
+            let words = if is_read_only { row.words_for_reading() } else { Some(row.words) };
+            let flag = if door.has_flags && row.words == READ_ONLY { FLAG } else { "" };
+            let Some(words) = words else {
+                assert_eq!(got, None, "{name}");
+                continue;
+            };
+            let expected = format!("cannot open PATH: {words}{flag}");
+            let expected = expected.replace("PATH", path.to_str().unwrap()).replace("PID", &pid);
+            let (code, got) = got.unwrap_or_else(|| panic!("{name}: it opened"));
+            assert_eq!(without_sums(&got), expected, "{name}");
+            assert_eq!(code, (door.code)(row), "{name}: {got}");
+        }
         if let Some(mut holder) = made.holder {
             drop(holder.stdin.take());
             holder.wait().unwrap();

@@ -195,7 +195,10 @@ fn a_read_only_image_is_refused() {
     let mut permissions = std::fs::metadata(&path).unwrap().permissions();
     permissions.set_readonly(true);
     std::fs::set_permissions(&path, permissions).unwrap();
-    assert_eq!(message(&path), "IMAGE: is read-only; make the file and its file system writable");
+    assert_eq!(
+        message(&path),
+        "IMAGE: is read-only; open it read-only, or make the file and its file system writable"
+    );
 }
 
 #[test]
@@ -285,13 +288,22 @@ fn a_flipped_bit_before_the_data_is_corrected() {
     drop(disk);
     for path in [&path, &shingled_path] {
         let before = std::fs::read(path).unwrap();
+        let hash = open(path).unwrap().image_hash().unwrap();
         let file = File::options().read(true).write(true).open(path).unwrap();
         let header = (0..250).chain((250..4096).step_by(67)).chain(4090..4096);
         let rest = (4096..65_536).step_by(7001).chain((65_536..65_800).step_by(3));
         let padding = [(1 << 20) - 1, 99_999];
         for (nth, at) in header.chain(rest).chain(padding).enumerate() {
-            file.write_all_at(&[before[at as usize] ^ 1 << (nth % 8)], at).unwrap();
+            let flipped = before[at as usize] ^ 1 << (nth % 8);
+            file.write_all_at(&[flipped], at).unwrap();
             assert!(is_image(path).unwrap());
+            let reader = SimDisk::open_image(path, OpenOptions::default().read_only()).unwrap();
+            assert_eq!(reader.image_hash().unwrap(), hash, "byte {at}");
+            assert_eq!(reader.image().unwrap().corrected_bit_count, 1, "byte {at}");
+            drop(reader);
+            let mut now = [0];
+            file.read_exact_at(&mut now, at).unwrap();
+            assert_eq!(now, [flipped], "a reader wrote byte {at}");
             let disk = open(path).unwrap_or_else(|error| panic!("byte {at}: {error}"));
             assert_eq!(disk.image().unwrap().corrected_bit_count, 1, "byte {at}");
             drop(disk);
@@ -392,6 +404,42 @@ fn a_killed_process_leaves_a_drive_that_opens() {
 }
 
 #[test]
+fn an_image_open_for_reading_stays_as_it_is_and_is_shared() {
+    let (_directory, path) = scratch();
+    let disk = create(&path);
+    disk.write(Lba::new(3), &[3; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    disk.write(Lba::new(256), &[4; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    let read_only = || SimDisk::open_image(&path, OpenOptions::default().read_only());
+    assert!(matches!(read_only(), Err(ImageError::InUse { .. })));
+    drop(disk);
+    let before = std::fs::read(&path).unwrap();
+    let changed = || std::fs::metadata(&path).unwrap().modified().unwrap();
+    let changed_before = changed();
+    let (first, second) = (read_only().unwrap(), read_only().unwrap());
+    assert!(matches!(open(&path), Err(ImageError::InUse { .. })));
+    let range = BlockRange::new(Lba::new(3), Blocks::new(1));
+    for refused in [
+        first.write(Lba::new(3), &[5; BLOCK_LEN_BYTES], Persist::Cached),
+        first.write(Lba::new(257), &[5; BLOCK_LEN_BYTES], Persist::Through),
+        first.flush(),
+        first.discard(range),
+        first.write_zeroes(range, Persist::Cached),
+        first.manage_zone(ZoneId(1), ZoneAction::Reset),
+    ] {
+        assert!(matches!(refused, Err(DiskError::ReadOnly)), "{refused:?}");
+    }
+    let mut block = [0; BLOCK_LEN_BYTES];
+    second.read(Lba::new(256), &mut block).unwrap();
+    assert_eq!(block, [4; BLOCK_LEN_BYTES]);
+    drop(first);
+    assert!(matches!(open(&path), Err(ImageError::InUse { .. })), "one reader is left");
+    drop(second);
+    assert_eq!(changed(), changed_before);
+    assert!(std::fs::read(&path).unwrap() == before);
+    open(&path).unwrap();
+}
+
+#[test]
 fn a_full_host_has_its_own_error() {
     let (_directory, path) = scratch();
     let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
@@ -399,7 +447,7 @@ fn a_full_host_has_its_own_error() {
     assert!(matches!(error, ImageError::NoSpace { .. }), "{error}");
     let (backing, _) = {
         drop(create(&path));
-        super::ImageBacking::open(&path).unwrap()
+        super::ImageBacking::open(&path, super::Access::Write).unwrap()
     };
     let range = BlockRange::new(Lba::new(3), Blocks::new(2));
     let error = backing.failed("writing", range, full()).to_string();

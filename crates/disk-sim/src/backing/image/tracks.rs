@@ -41,7 +41,7 @@ impl ImageBacking {
                     false => got.is_power_of_two().then_some(0),
                 };
                 let corrected = corrected.ok_or(Fault::Byte { offset, got })?;
-                self.file.write_all_at(&[corrected], offset).map_err(Fault::Host)?;
+                self.file.correct(&[corrected], offset).map_err(Fault::Host)?;
                 corrected_count += 1;
             }
             Ok(())
@@ -87,6 +87,10 @@ impl ImageBacking {
             for same in run.chunk_by(|left, right| left == right) {
                 let len = Blocks::new(same.len() as u64);
                 let got = same[0];
+                // A file that is only read keeps its flipped bits (I4).
+                let sound =
+                    format::decode_mark(got).map_or(format::correct_mark(got), |_| Some(got));
+                let got = sound.unwrap_or(got);
                 match format::decode_mark(got) {
                     Ok(Some(mark)) => see(BlockRange::new(at, len), mark),
                     Ok(None) => {}
