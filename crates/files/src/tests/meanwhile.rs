@@ -219,6 +219,34 @@ fn what_a_cleaning_has_copied_is_room_in_the_end() {
     assert_sound(&files);
 }
 
+/// The blocks that cleaning moves data from stay held at each write, those of the record included (M2).
+#[test]
+fn a_zone_is_given_back_after_the_record_of_its_moves() {
+    let (disk, files) = crowded();
+    let zone = files.unit_of("a").unwrap().0 as usize;
+    let held = Arc::new(Mutex::new(Vec::new()));
+    record_held(&disk, &files, zone, &held);
+    files.clean_job().step(Budget { io_bytes: u64::MAX });
+    drop(disk.before_write.lock().take());
+    assert_eq!(files.stats().cleaned_zones, 1);
+    // Three pieces of "a", and a record in each copy of the catalog.
+    assert_eq!(*held.lock(), [Blocks::new(600); 5]);
+}
+
+/// Records, before each write, how many blocks of a zone are held.
+fn record_held(
+    disk: &Arc<Interrupted>,
+    files: &FileLayer,
+    zone: usize,
+    held: &Arc<Mutex<Vec<Blocks>>>,
+) {
+    let (again, files, held) = (Arc::clone(disk), files.clone(), Arc::clone(held));
+    disk.before_write(move || {
+        held.lock().push(files.inner.space.with(|map| map.zones()[zone].held));
+        record_held(&again, &files, zone, &held);
+    });
+}
+
 /// Two callers chose the same zone to finish. The second finish arrived after the table of the
 /// first was removed, while another table was being written there.
 #[test]
