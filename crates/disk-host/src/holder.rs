@@ -3,6 +3,7 @@
 //! ```text
 //!   /proc/self/mountinfo          a file system on it, or on one of its partitions
 //!   /sys/dev/block/M:m/holders    a device on top of it (LVM, RAID, dm-crypt)
+//!   /proc/swaps                   swap space on it, or on one of its partitions
 //!   /proc/PID/fd/*                a process that has it open to write, or has locked it
 //! ```
 //!
@@ -32,7 +33,8 @@ pub(crate) fn claim(path: &Path) -> Option<Holder> {
     let numbers = numbers((rustix::fs::major(device), rustix::fs::minor(device)));
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mounted = mount(&mounts, &numbers).map(Holder::Mount);
-    mounted.or_else(|| numbers.iter().find_map(above).map(Holder::Device))
+    let above = || numbers.iter().find_map(above).map(Holder::Device);
+    mounted.or_else(above).or_else(|| is_swap(&numbers).then_some(Holder::Swap))
 }
 
 fn number_at(path: &Path) -> Option<u64> {
@@ -70,6 +72,15 @@ fn mount(mountinfo: &str, devices: &[Number]) -> Option<String> {
         let at = words.nth(1)?;
         devices.contains(&device).then(|| at.to_owned())
     })
+}
+
+/// Whether the kernel swaps to one of `devices`. The first column of `/proc/swaps` is a path.
+fn is_swap(devices: &[Number]) -> bool {
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let paths = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    paths
+        .filter_map(|path| number_at(Path::new(path)))
+        .any(|device| devices.contains(&(rustix::fs::major(device), rustix::fs::minor(device))))
 }
 
 /// The name of a device that is made of this one.

@@ -28,6 +28,8 @@ pub enum Holder {
     Mount(String),
     /// A device of that name, made of this one.
     Device(String),
+    /// The kernel, which swaps to it.
+    Swap,
     /// Anything else, in words: the system does not show which process.
     Unknown(&'static str),
 }
@@ -66,6 +68,7 @@ impl fmt::Display for Holder {
             Holder::Process { pid, command: None } => write!(f, "process {pid}"),
             Holder::Mount(at) => write!(f, "the file system mounted at {at}"),
             Holder::Device(name) => write!(f, "the device {name}"),
+            Holder::Swap => f.write_str("the kernel, which swaps to it"),
             Holder::Unknown(words) => f.write_str(words),
         }
     }

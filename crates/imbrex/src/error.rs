@@ -1,7 +1,7 @@
 //! The one error of the front door.
 
 use crate::emulated::ShapeError;
-use crate::stack::LayoutError;
+use crate::stack::{LayoutError, Occupied};
 use imbrex_disk::DiskError;
 use imbrex_disk_host::HostDiskError;
 use imbrex_disk_sim::{BuildError, ImageError, ProfileError};
@@ -205,6 +205,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     }
     if let Some(DriverError::Format(fault)) = cause.downcast_ref() {
         return of_format(fault);
+    }
+    if cause.is::<Occupied>() {
+        return Some(ErrorKind::AlreadyExists);
     }
     let is_misfit = cause.is::<ShapeError>()
         || cause.is::<ProfileError>()

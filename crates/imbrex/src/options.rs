@@ -3,7 +3,7 @@
 use crate::emulated::{Profile, Shape, flash_profile};
 use crate::stack::opening::{mount_at, open_at};
 use crate::stack::{
-    DrivePaths, Drives, FlashPath, Formatting, FoundDrive, FoundDrives, Layout, NewImage,
+    DrivePaths, Drives, Erase, FlashPath, Formatting, FoundDrive, FoundDrives, Layout, NewImage,
     create_images,
 };
 use crate::{Error, ErrorKind, Store};
@@ -52,7 +52,7 @@ pub struct Options {
     flash: Option<PathBuf>,
     runtime: Option<Runtime>,
     tune: Option<Arc<Tune>>,
-    erase: bool,
+    erase: Erase,
     seed: Option<u64>,
 }
 
@@ -118,10 +118,23 @@ impl Options {
         self
     }
 
-    /// Allows [`Options::create`] to format a drive that holds data, which is lost.
+    /// Allows [`Options::create`] to format a drive that holds data, which is lost. What another program has put there
+    /// takes [`Options::erase_named`].
     #[must_use]
     pub fn erase(mut self, erase: bool) -> Options {
-        self.erase = erase;
+        self.erase = if erase { Erase::Own } else { Erase::Nothing };
+        self
+    }
+
+    /// Allows [`Options::create`] to format a drive that holds what `name` says, such as `ext4`: a file system, a partition
+    /// table, or a part of a volume. It is lost. Names are those of `blkid`, and the error of a refused drive has the right
+    /// one. A drive that does not hold it is refused. Each call adds a name.
+    #[must_use]
+    pub fn erase_named(mut self, name: impl Into<String>) -> Options {
+        match &mut self.erase {
+            Erase::Named(names) => names.push(name.into()),
+            Erase::Nothing | Erase::Own => self.erase = Erase::Named(vec![name.into()]),
+        }
         self
     }
 
@@ -177,7 +190,7 @@ impl Options {
             let found = self.paths(path, &runtime)?.find()?;
             self.check_shape_of(path, found.main(), asked)?;
             let formatting = self.formatting(path, found.main().disk().geometry(), asked, seed)?;
-            let drives = found.blank(self.erase, |copies| rehearse(&formatting, copies))?;
+            let drives = found.blank(&self.erase, |copies| rehearse(&formatting, copies))?;
             return finish(&formatting, drives, &runtime);
         }
         let profile = self.asked_profile(asked)?;
@@ -194,7 +207,7 @@ impl Options {
 
     /// Refuses a file that exists, unless it may be erased. A block device always exists.
     fn check_may_format(&self, path: &Path) -> Result<(), Error> {
-        if self.erase || is_block_device(path).unwrap_or(false) {
+        if self.erase != Erase::Nothing || is_block_device(path).unwrap_or(false) {
             return Ok(());
         }
         let shown = path.display();

@@ -174,6 +174,25 @@ fn erasing_replaces_a_store_only_when_asked() {
     assert_eq!(store.get("apple").unwrap(), None);
 }
 
+#[test]
+fn what_another_program_has_put_there_is_erased_only_by_its_name() {
+    use std::os::unix::fs::FileExt;
+    let (_dir, path) = place();
+    let options = || Options::new().layout("leveled-first-fit");
+    options().capacity(64 << 20).create(&path).unwrap().close().unwrap();
+    // The first bytes of the drive; see docs/formats/image_header.md.
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(b"LUKS\xBA\xBE\0\x01", 1 << 20).unwrap();
+    let found = ["an encrypted volume, crypto_LUKS (found at byte 0)", "by name (crypto_LUKS)"];
+    refused(options().erase(true).create(&path), ErrorKind::AlreadyExists, &found);
+    refused(options().erase_named("ext4").create(&path), ErrorKind::AlreadyExists, &found);
+    let store = options().erase_named("crypto_luks").create(&path).unwrap();
+    store.put("apple", "red").unwrap();
+    store.close().unwrap();
+    let gone = options().erase_named("crypto_LUKS").create(&path);
+    refused(gone, ErrorKind::AlreadyExists, &["it does not hold crypto_LUKS"]);
+}
+
 /// The drive was erased first and refused afterwards.
 #[test]
 fn a_refused_create_leaves_the_store_as_it_was() {

@@ -5,9 +5,8 @@ use super::describe;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::session::Session;
-use imbrex::ErrorKind;
 use imbrex::emulated::read_profile;
-use imbrex::stack::{DrivePaths, FlashPath, FoundDrive};
+use imbrex::stack::{DrivePaths, Erase, FlashPath, FoundDrive, Occupied, causes};
 use imbrex_clockwork::{Runtime, entropy_u64};
 use std::path::PathBuf;
 
@@ -22,9 +21,10 @@ pub(crate) struct FormatArgs {
     /// The flash drive, if the layout has one: a conventional block device or a drive image
     #[arg(long, value_name = "DRIVE")]
     flash: Option<PathBuf>,
-    /// Format a drive that is not blank: its content is lost
-    #[arg(long)]
-    erase: bool,
+    /// Format a drive that is not blank: its content is lost. What another program has put there, such as
+    /// a file system or a partition table, is erased only by its name: --erase=ext4
+    #[arg(long, value_name = "CONTENT", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    erase: Option<Vec<String>>,
     /// Seed for the id of the format, for drive images only: the same seed gives the same image
     /// [default: random]
     #[arg(long)]
@@ -52,10 +52,23 @@ impl FormatArgs {
                  --seed"
             )));
         }
-        let drives = found.blank(self.erase, |copies| self.content.rehearse(formatting, copies));
-        let drives = drives.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => CliError::from(error).with_hint("--erase erases it"),
-            _ => error.into(),
+        let erase = match &self.erase {
+            None => Erase::Nothing,
+            Some(names) if names.is_empty() => Erase::Own,
+            Some(names) => Erase::Named(names.clone()),
+        };
+        let drives = found.blank(&erase, |copies| self.content.rehearse(formatting, copies));
+        let drives = drives.map_err(|error| {
+            let occupied = causes(&error).find_map(|cause| cause.downcast_ref::<Occupied>());
+            let hint = occupied.map(|occupied| match occupied.name {
+                Some(name) => format!("--erase={name} erases it"),
+                None => "--erase erases it".to_owned(),
+            });
+            let error = CliError::from(error);
+            match hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
         })?;
         self.content.make(formatting, drives, &runtime)?;
         let mut report = Report::default();

@@ -1,4 +1,5 @@
-//! drive format: a blank drive becomes a store; a drive with data is formatted only with --erase.
+//! drive format: a blank drive becomes a store; a drive with data is formatted only with --erase, and what another program
+//! has put there only by its name.
 
 use crate::{imbrex, imbrex_with, json_lines};
 use std::fs;
@@ -77,12 +78,35 @@ fn data_at_the_end_of_a_drive_counts() {
     let mut was = [0; 4096];
     file.read_exact_at(&mut was, at).unwrap();
     assert!(was.iter().all(|&byte| byte == 0), "the last block of a blank drive is its own");
-    file.write_all_at(b"EFI PART", at).unwrap();
+    file.write_all_at(b"anything", at).unwrap();
     format(&drive, &[]).fails(4, &["its beginning or its end", HOLDS]);
     format(&drive, &["--erase", "--blank"]).ok();
     file.read_exact_at(&mut was, at).unwrap();
     assert!(was.iter().all(|&byte| byte == 0));
     format(&drive, &[]).ok();
+}
+
+/// `loop_devices` has the same for what the system's programs make, on real devices.
+#[test]
+fn what_another_program_has_put_there_is_erased_only_by_its_name() {
+    use std::os::unix::fs::FileExt;
+    /// Where the data of such an image begin.
+    const DATA_OFFSET: u64 = 1 << 20;
+    let dir = Dir::new();
+    let drive = dir.blank("d", BLANK[0]);
+    format(&drive, &["--erase=xfs"]).fails(4, &[&drive, "it does not hold xfs"]);
+    // As a client of a served drive would have left it.
+    let file = fs::OpenOptions::new().write(true).open(&drive).unwrap();
+    file.write_all_at(b"XFSB", DATA_OFFSET).unwrap();
+    let found = "it holds a file system, xfs (found at byte 0)";
+    let flag = "or erase this one by name (xfs), whose content is then lost; --erase=xfs erases it";
+    for args in [&[][..], &["--erase"], &["--erase=ext4"], &["--erase=ext4,btrfs", "--blank"]] {
+        format(&drive, args).fails(4, &[&drive, found, flag]);
+    }
+    format(&drive, &["--erase=xfs,ext4"]).fails(4, &["it does not hold ext4"]);
+    format(&drive, &["--erase=XFS"]).ok();
+    imbrex(&["put", &drive, "a", "1"]).ok();
+    format(&drive, &[]).fails(4, &["it holds a store (layout leveled-first-fit)", HOLDS]);
 }
 
 #[test]

@@ -1,14 +1,21 @@
-//! What a drive holds: a store, something else of ours, or nothing.
+//! What a drive holds: a store, something else of ours, or nothing. What other programs leave is in `foreign`.
 //!
 //! Opening a drive that holds no store fails in the file layer, which knows only catalogs. [`Content`] looks further, so
 //! that the error can name what is there.
 
+use super::compose::mount;
+use super::drives::Drives;
 use super::error::LayoutError;
 use super::found_drive::looked_at;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, ZoneInfo, ZoneState};
+use crate::error::ErrorKind;
+use imbrex_clockwork::{Order, Runtime};
+use imbrex_disk::{
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Overlay, ZoneInfo, ZoneState,
+};
 use imbrex_files::{Files, FilesError};
 use imbrex_filesystem::holds_file_system;
 use imbrex_translate::BlockDriver;
+use std::sync::Arc;
 
 /// How much [`first_data`] reads at a time.
 const READ_LEN: Blocks = Blocks::holding(1 << 20);
@@ -58,6 +65,32 @@ impl Content {
     }
 }
 
+/// What this program has put on `disk`, in words that follow "it holds"; `None` where it finds nothing of its own.
+///
+/// Cost: that of mounting the files, in memory; nothing is written.
+pub fn own_content(disk: &Arc<dyn Disk>) -> Option<String> {
+    if BlockDriver::is_on(&**disk) {
+        return Some("a block device of `imbrex serve`".to_owned());
+    }
+    let (runtime, _) = Runtime::virtual_time(Order::SmallestTime);
+    let overlay = Arc::new(Overlay::new(Arc::clone(disk)));
+    match mount(Drives::from(overlay), &runtime) {
+        Ok(mounted) => {
+            let what = match Content::of_files(&mounted.files) {
+                Some(Content::FileSystem) => "the files of another database",
+                _ => "a store",
+            };
+            Some(format!("{what} (layout {})", mounted.layout))
+        }
+        Err(error) => match ErrorKind::of(&error) {
+            ErrorKind::WrongLayout | ErrorKind::NewerVersion => {
+                Some("a store, or one of the drives of one".to_owned())
+            }
+            _ => None,
+        },
+    }
+}
+
 /// The first sign of data on `disk`, in words; `None` for a blank drive.
 ///
 /// A zoned drive is blank when its zones are empty and its conventional zones read as zeros. A drive that is written
@@ -104,12 +137,9 @@ fn reads_as_zeros(disk: &dyn Disk, range: BlockRange) -> Result<bool, DiskError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::{Drives, mount};
-    use imbrex_clockwork::Runtime;
     use imbrex_disk::{Persist, ZoneId};
     use imbrex_disk_sim::SimDisk;
     use imbrex_translate::DriverOptions;
-    use std::sync::Arc;
 
     #[test]
     fn marks_at_both_ends_of_a_conventional_drive_are_seen() {

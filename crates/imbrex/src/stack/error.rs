@@ -1,4 +1,4 @@
-//! Why a layout could not be chosen, put on a drive, or opened.
+//! Why a layout could not be chosen, put on a drive, or opened, and why a drive is not formatted.
 
 use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
@@ -73,6 +73,19 @@ pub enum LayoutError {
         #[source]
         source: EngineError,
     },
+}
+
+/// Why a drive is not formatted: it is not blank.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}; choose another drive, or erase this one{}, whose content is then lost", by(.name))]
+pub struct Occupied {
+    pub(super) what: String,
+    /// The name by which alone the content is erased, if another program has put it there.
+    pub name: Option<&'static str>,
+}
+
+fn by(name: &Option<&str>) -> String {
+    name.map_or(String::new(), |name| format!(" by name ({name})"))
 }
 
 fn hint(nearest: &Option<&'static str>) -> String {

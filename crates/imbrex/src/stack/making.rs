@@ -14,9 +14,10 @@
 //! Not here: opening (`opening`), the choice of an emulated drive's shape (`emulated`).
 
 use super::compose::{Mounted, Stack};
-use super::content::first_data;
+use super::content::{first_data, own_content};
 use super::drives::Drives;
-use super::error::LayoutError;
+use super::error::{LayoutError, Occupied};
+use super::foreign::{Foreign, foreign_content};
 use super::found_drive::FoundDrive;
 use super::layout::Layout;
 use super::opening::{FlashPath, FoundDrives};
@@ -139,6 +140,32 @@ impl Formatting {
     }
 }
 
+/// What formatting may erase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Erase {
+    /// Nothing: a drive that holds data is refused.
+    #[default]
+    Nothing,
+    /// What this program has written, and data that it does not know.
+    Own,
+    /// The same, and what other programs have put on the drives, as far as these names say what it is.
+    Named(Vec<String>),
+}
+
+impl Erase {
+    /// Whether a drive that holds `foreign` may be erased.
+    fn allows(&self, foreign: Option<&Foreign>) -> bool {
+        match (self, foreign) {
+            (Erase::Nothing, _) => false,
+            (_, None) => true,
+            (Erase::Own, Some(_)) => false,
+            (Erase::Named(names), Some(foreign)) => {
+                names.iter().any(|name| foreign.is_called(name))
+            }
+        }
+    }
+}
+
 impl FoundDrives {
     /// Returns the drives, blank. A drive that holds data is erased if `erase` allows it, and refused otherwise.
     ///
@@ -146,10 +173,11 @@ impl FoundDrives {
     /// if one of the drives is refused, all of them stay as they are (K1).
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`]: a drive holds data. Else the error of `rehearse`, or of a failing drive.
+    /// [`ErrorKind::AlreadyExists`]: a drive holds data ([`Occupied`] is the cause), or none holds what `erase` names. Else
+    /// the error of `rehearse`, or of a failing drive.
     pub fn blank(
         &self,
-        erase: bool,
+        erase: &Erase,
         rehearse: impl FnOnce(Drives) -> Result<(), Error>,
     ) -> Result<Drives, Error> {
         let flash = match (&self.flash, &self.paths.flash) {
@@ -157,15 +185,27 @@ impl FoundDrives {
             _ => None,
         };
         let both = || std::iter::once((&self.paths.main, &self.main)).chain(flash);
-        if !erase {
-            both().try_for_each(|(path, drive)| check_blank(path, &*drive.disk()))?;
+        let mut unmet = match erase {
+            Erase::Named(names) => names.clone(),
+            Erase::Nothing | Erase::Own => Vec::new(),
+        };
+        for (path, drive) in both() {
+            if let Some(foreign) = check_erasable(path, &drive.disk(), erase)? {
+                unmet.retain(|name| !foreign.is_called(name));
+            }
+        }
+        if let Some(name) = unmet.first() {
+            let shown = self.paths.main.display();
+            let message =
+                format!("cannot erase {shown}: it does not hold {name}; check which drive it is");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         let mut copies = Drives::from(blank_copy(&self.paths.main, &*self.main.disk())?);
         if let Some((path, drive)) = flash {
             copies = copies.with_flash(blank_copy(path, &*drive.disk())?);
         }
         rehearse(copies)?;
-        if erase {
+        if *erase != Erase::Nothing {
             for (path, drive) in both() {
                 drive.erase().map_err(|error| Error::at("erase", path, error))?;
             }
@@ -174,14 +214,28 @@ impl FoundDrives {
     }
 }
 
-fn check_blank(path: &Path, disk: &dyn Disk) -> Result<(), Error> {
-    let data = first_data(disk).map_err(|error| Error::at("format", path, error))?;
-    let Some(data) = data else { return Ok(()) };
-    let shown = path.display();
-    let message = format!(
-        "cannot format {shown}: {data}; choose another drive, or erase this one, whose content is then lost"
-    );
-    Err(Error::new(ErrorKind::AlreadyExists, message))
+/// Refuses a drive that holds data which may not be erased. Returns what another program has put on it, if that may be.
+fn check_erasable(
+    path: &Path,
+    disk: &Arc<dyn Disk>,
+    erase: &Erase,
+) -> Result<Option<Foreign>, Error> {
+    let failed = |error| Error::at("format", path, error);
+    let foreign = foreign_content(&**disk).map_err(failed)?;
+    if erase.allows(foreign.first()) {
+        return Ok(foreign.into_iter().next());
+    }
+    let what = match (foreign.is_empty(), own_content(disk)) {
+        (false, _) => {
+            let all: Vec<_> = foreign.iter().map(ToString::to_string).collect();
+            Some(format!("it holds {}", all.join(", and ")))
+        }
+        (true, Some(own)) => Some(format!("it holds {own}")),
+        (true, None) => first_data(&**disk).map_err(failed)?,
+    };
+    let Some(what) = what else { return Ok(None) };
+    let name = foreign.first().map(|foreign| foreign.name);
+    Err(Error::at("format", path, Occupied { what, name }))
 }
 
 /// A blank drive in memory with the same geometry, and with the same zones read-only or offline.

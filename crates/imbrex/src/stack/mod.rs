@@ -56,6 +56,7 @@ mod compose;
 mod content;
 mod drives;
 mod error;
+mod foreign;
 mod found_drive;
 mod layout;
 mod making;
@@ -64,12 +65,13 @@ mod recipe;
 
 pub use crate::error::{causes, error_text};
 pub use compose::{Mounted, Stack, mount};
-pub use content::{Content, first_data};
+pub use content::{Content, first_data, own_content};
 pub use drives::{Beside, Drives};
-pub use error::LayoutError;
+pub use error::{LayoutError, Occupied};
+pub use foreign::{Foreign, foreign_content};
 pub use found_drive::{FoundDrive, looked_at};
 pub use layout::Layout;
-pub use making::{Formatting, NewImage, create_images};
+pub use making::{Erase, Formatting, NewImage, create_images};
 pub use opening::{DrivePaths, FlashPath, FoundDrives, PowerCut, Unmounted, require_layout};
 pub use recipe::{Recipe, Recording, table_len_bytes_in, unit_len};
 

@@ -168,15 +168,16 @@ main() {
 
 foreign() {
     step "refused: what holds something, is in use, is nobody's, is no such device"
-    refused_with 'with --erase it is formatted' imbrex drive format /dev/nullb0
+    refused_with 'it holds a store .*; --erase erases it' imbrex drive format /dev/nullb0
     quiet imbrex get /dev/nullb0 key0000000
-    refused_with 'be root' /usr/bin/setpriv --reuid 65534 --clear-groups imbrex drive info /dev/nullb0
+    refused_with 'permission denied' /usr/bin/setpriv --reuid 65534 --clear-groups imbrex drive info /dev/nullb0
     quiet mkfs.ext4 -b 4096 /dev/nullb3
-    refused_with 'with --erase it is formatted' imbrex drive format /dev/nullb3
-    refused_with 'the drive is another' imbrex get /dev/nullb3 key0000000
+    refused_with 'it holds a file system, ext4 .*; --erase=ext4 erases it' imbrex drive format /dev/nullb3
+    refused_with '--erase=ext4 erases it' imbrex drive format /dev/nullb3 --erase
+    refused_with 'no file layer' imbrex get /dev/nullb3 key0000000
     offload="--layout smrdb-offload --flash /dev/nullb3"
     # shellcheck disable=SC2086
-    refused_with 'with --erase it is formatted' imbrex drive format /dev/nullb2 $offload
+    refused_with 'erases it' imbrex drive format /dev/nullb2 $offload
     mount -t ext4 /dev/nullb3 /mnt
     refused_with 'in use' imbrex drive format /dev/nullb3 --erase
     # shellcheck disable=SC2086
