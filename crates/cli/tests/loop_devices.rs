@@ -113,6 +113,8 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        // The kernel remembers for the next user of the number that the device was read-only.
+        let _ = system("blockdev").arg("--setrw").arg(&self.0).status();
         let _ = system("losetup").arg("--detach").arg(&self.0).status();
     }
 }
