@@ -50,11 +50,10 @@ pub trait LogWriter: Send + Sync + Debug {
     /// [`FilesError::Disk`], [`FilesError::NoTurn`]: the log is then poisoned.
     fn append(&self, data: &[u8]) -> Result<u64, FilesError>;
 
-    /// Keeps room for the log to grow to `len_bytes`, beyond [`Hints::expected_len_bytes`]. Returns
-    /// false if there is none.
+    /// Keeps room for the log to grow to `len_bytes`. Returns false if there is none. After `true`,
+    /// an append within that length never finds the drive full.
     ///
-    /// Only a log that competes with others for room ([`crate::tiers::TieredFiles`]) ever returns
-    /// false. Any other log returns true, and an append to it may still be refused.
+    /// Cost: nothing while the log owns the room. Otherwise a record of the catalog.
     fn reserve(&self, len_bytes: u64) -> bool {
         let _ = len_bytes;
         true
@@ -183,9 +182,17 @@ pub struct SpaceUse {
     pub free_bytes: u64,
     /// The part of `free_bytes` kept for writes that are not [`CommitKind::Ordinary`].
     pub reserve_bytes: u64,
+    /// What ordinary writes may still take, including what cleaning would bring back: free and dead
+    /// bytes together without the reserve. The catalog does not count.
+    pub ordinary_bytes: u64,
+    /// The same for all other writes, which leave only what cleaning itself needs.
+    pub upkeep_bytes: u64,
     /// The least that a new file takes, however short it is, where files share no zone; otherwise
     /// 0.
     pub grain_bytes: u64,
+    /// The length of the tables that the placement is made for, where shorter ones waste space;
+    /// otherwise 0.
+    pub unit_bytes: u64,
     /// How full the catalog is: it may fill up before the drive does.
     pub catalog: CatalogUse,
 }
@@ -251,6 +258,15 @@ pub trait Files: Send + Sync + Debug {
 
     /// The application records since the last `Replace`, oldest first.
     fn app_records(&self) -> Vec<Vec<u8>>;
+
+    /// Makes space writable that nothing holds any more. Each change does so first; this call is for
+    /// space that should come back without one.
+    ///
+    /// # Errors
+    /// [`FilesError::Disk`], [`FilesError::Poisoned`].
+    fn reclaim(&self) -> Result<(), FilesError> {
+        Ok(())
+    }
 
     /// How the space is used at present.
     fn space(&self) -> SpaceUse;

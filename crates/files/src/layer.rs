@@ -27,7 +27,7 @@ use crate::reclaim::Reclaimer;
 use crate::report::{ZoneUse, zone_map};
 use crate::restore::restore;
 use crate::rewrite::{Rewriter, Source};
-use crate::space::Space;
+use crate::space::{Claim, Space};
 use crate::space_report::{SpaceReport, space_report};
 use crate::stats::{Counts, FilesStats};
 use imbrex_clockwork::{Job, Runtime};
@@ -409,8 +409,13 @@ impl Files for FileLayer {
         self.inner.format_id
     }
 
+    fn reclaim(&self) -> Result<(), FilesError> {
+        self.inner.reclaimer.reclaim()
+    }
+
     fn space(&self) -> SpaceUse {
         let catalog = self.inner.committer.catalog_use();
+        let has_units = self.inner.placement.moves_sets() || self.inner.rewriter.is_some();
         self.inner.space.with(|map| {
             let reserve = map.reserve().min(map.free());
             SpaceUse {
@@ -421,7 +426,10 @@ impl Files for FileLayer {
                 // the reserve.
                 free_bytes: if catalog.is_crowded() { reserve } else { map.free() }.bytes(),
                 reserve_bytes: reserve.bytes(),
+                ordinary_bytes: map.free_once_clean(Claim::Normal).bytes(),
+                upkeep_bytes: map.free_once_clean(Claim::Reserve).bytes(),
                 grain_bytes: map.grain().bytes(),
+                unit_bytes: if has_units { map.runs().class_len().bytes() } else { 0 },
                 catalog,
             }
         })

@@ -18,6 +18,7 @@
 //!       zone takes writes at its pointer only, and a run may begin after tables that are still
 //!       being written.
 //!   O4  If a run could not be recorded in the catalog, nothing more is appended.
+//!   O5  An append up to a length that was reserved never finds the drive full.
 
 use crate::api::LogWriter;
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FILE_COST_BYTES, FileId, FileRecord};
@@ -34,7 +35,7 @@ use crate::space::{Hold, Lane, Space};
 use crate::stats::Counts;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Persist, ZoneId};
 use parking_lot::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The longest write: a read never waits for more than this.
@@ -51,6 +52,8 @@ pub(crate) struct LogFile {
     hints: Hints,
     body: Arc<FileBody>,
     state: Mutex<LogState>,
+    /// The length of the runs that it owns, for [`LogWriter::reserve`] without the lock.
+    owned_bytes: AtomicU64,
     /// Why it takes no more appends.
     poisoned: OnceLock<PoisonCause>,
 }
@@ -117,6 +120,7 @@ impl Logs {
         let (begun_count, written) = (0, Blocks::ZERO);
         let state = LogState { runs, begun_count, written, is_finished: false };
         let body = FileBody::new(id, state.placed(), 0);
+        let owned_bytes = AtomicU64::new(state.owned().bytes());
         let record = FileRecord {
             id: body.id,
             kind: hints.kind,
@@ -136,6 +140,7 @@ impl Logs {
             hints,
             body: Arc::clone(&body),
             state: Mutex::new(state),
+            owned_bytes,
             poisoned: OnceLock::new(),
         };
         let mut live = self.committer.lock();
@@ -216,6 +221,7 @@ impl LogFile {
             return Err(error);
         }
         state.runs.extend(runs);
+        self.owned_bytes.store(state.owned().bytes(), Ordering::Release);
         if !live.bodies.contains_key(&self.body.id) {
             self.body.placed.store(Arc::new(state.placed()));
             return Ok(());
@@ -260,12 +266,17 @@ impl LogFile {
         Ok(())
     }
 
-    fn append_blocks(&self, state: &mut LogState, data: &[u8]) -> Result<(), FilesError> {
-        let wanted = state.written + Blocks::holding(data.len() as u64);
-        while state.owned() < wanted {
-            self.grow(state)?;
+    /// Gets runs until the log owns `len` blocks.
+    fn own(&self, state: &mut LogState, len: Blocks) -> Result<(), FilesError> {
+        while state.owned() < len {
+            self.grow(state).inspect_err(|_| {
+                // The zones that were to be filled will not be.
+                self.logs.space.with(|map| {
+                    state.runs.iter().for_each(|(range, _)| map.set_filling(*range, false));
+                });
+            })?;
         }
-        self.write(state, data)
+        Ok(())
     }
 
     /// Ends the log, because a write that was placed before `range` in its zone failed. The catalog
@@ -352,7 +363,9 @@ impl LogWriter for LogFile {
             let source = DiskError::NotBlocks { at, len_bytes: data.len() };
             return Err(FilesError::Disk { what: format!("appending to {:?}", self.name), source });
         }
-        if let Err(error) = self.append_blocks(&mut state, data) {
+        let len = state.written + Blocks::holding(data.len() as u64);
+        self.own(&mut state, len)?;
+        if let Err(error) = self.write(&mut state, data) {
             // The zones that were to be filled will not be.
             self.logs.space.with(|map| {
                 state.runs.iter().for_each(|(range, _)| map.set_filling(*range, false));
@@ -362,6 +375,17 @@ impl LogWriter for LogFile {
         self.body.len_bytes.store(state.written.bytes(), Ordering::Release);
         self.logs.counts.wrote(data.len() as u64);
         Ok(offset)
+    }
+
+    fn reserve(&self, len_bytes: u64) -> bool {
+        if len_bytes <= self.owned_bytes.load(Ordering::Acquire) {
+            return true;
+        }
+        let mut state = self.state.lock();
+        // A log that ended or failed has a better reason to refuse an append.
+        let takes_appends = !state.is_finished && self.check().is_ok();
+        let owned = takes_appends.then(|| self.own(&mut state, Blocks::holding(len_bytes)));
+        !matches!(owned, Some(Err(FilesError::NoSpace { .. })))
     }
 
     fn sync(&self) -> Result<(), FilesError> {

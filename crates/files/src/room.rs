@@ -41,7 +41,7 @@ pub enum CommitKind {
     Ordinary,
     /// Work that brings space back: flushes, compaction, deletes, cleaning.
     Upkeep,
-    /// Commits without which an application cannot be opened.
+    /// Commits without which an application cannot be opened, and those that add the same in time.
     Recovery,
 }
 

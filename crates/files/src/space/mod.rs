@@ -406,11 +406,21 @@ impl SpaceMap {
 
     /// How much `claim` may use.
     pub fn free_for(&self, claim: Claim) -> Blocks {
-        self.free().saturating_sub(match claim {
+        self.free().saturating_sub(self.kept_from(claim))
+    }
+
+    /// How much `claim` leaves free.
+    fn kept_from(&self, claim: Claim) -> Blocks {
+        match claim {
             Claim::Normal => self.reserve,
             Claim::Reserve => self.cleaning_floor,
             Claim::Cleaning => Blocks::ZERO,
-        })
+        }
+    }
+
+    /// How much `claim` may use once everything dead is cleaned.
+    pub(crate) fn free_once_clean(&self, claim: Claim) -> Blocks {
+        (self.free() + self.dead()).saturating_sub(self.kept_from(claim))
     }
 
     /// Checks that `claim` may use `needed` blocks.

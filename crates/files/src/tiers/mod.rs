@@ -236,6 +236,10 @@ impl Files for TieredFiles {
         self.main.app_records()
     }
 
+    fn reclaim(&self) -> Result<(), FilesError> {
+        self.main.reclaim()
+    }
+
     fn space(&self) -> SpaceUse {
         self.main.space()
     }

@@ -75,6 +75,9 @@ impl Files for Busy {
     fn app_records(&self) -> Vec<Vec<u8>> {
         self.files.app_records()
     }
+    fn reclaim(&self) -> Result<(), FilesError> {
+        self.files.reclaim()
+    }
     fn space(&self) -> SpaceUse {
         run(&self.hooks.space_asked);
         self.files.space()
