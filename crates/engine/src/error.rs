@@ -1,9 +1,12 @@
 //! Why the engine refused a request, or failed to carry it out.
 
-use imbrex_files::FilesError;
+use imbrex_files::{FilesError, SpaceUse};
 
 /// The place in [`EngineError::NoSpace`] for a store whose logs had to stay when it was opened.
 pub(crate) const FOR_THE_LOGS: &str = "for what the logs hold";
+
+/// The place in [`EngineError::NoSpace`] where too many or too long names are the cause.
+pub(crate) const IN_THE_CATALOG: &str = "in the catalog";
 
 /// What the operator should do when there is no space at `place`.
 fn advice(place: &str) -> &'static str {
@@ -11,6 +14,20 @@ fn advice(place: &str) -> &'static str {
         FOR_THE_LOGS => "delete a checkpoint or a keyspace",
         _ => "delete data and compact",
     }
+}
+
+/// How the drive or its catalog is used, where `free_bytes` are free for a request.
+fn usage(place: &str, space: &SpaceUse, free_bytes: u64) -> String {
+    let SpaceUse { capacity_bytes, live_bytes, dead_bytes, catalog, .. } = *space;
+    if place == IN_THE_CATALOG {
+        return format!("{} of {} are in use", catalog.used_bytes, catalog.capacity_bytes);
+    }
+    let blank_bytes = capacity_bytes.saturating_sub(live_bytes + dead_bytes);
+    let reserved_bytes = (blank_bytes + dead_bytes).saturating_sub(free_bytes);
+    format!(
+        "of {capacity_bytes} bytes, {live_bytes} are live, {dead_bytes} dead, {blank_bytes} blank, and \
+         {reserved_bytes} of the dead and the blank ones reserved"
+    )
 }
 
 /// What the operator should do about damage that a compaction met: reopening the store does not
@@ -108,18 +125,21 @@ pub enum EngineError {
     /// The drive or its catalog is nearly full. Reads still work, and so do deletes while a
     /// recovery has room for them. Puts work again once there is room.
     #[error(
-        "no space {place}: {free_bytes} bytes are free and {needed_bytes} must stay so; \
+        "no space {place}: {needed_bytes} bytes must be free for this and {free_bytes} are; {}; \
          {}, or use a larger drive",
+        usage(place, .space, *.free_bytes),
         advice(place)
     )]
     NoSpace {
         /// What is nearly full: "on the drive" or "in the catalog". Or what needs the room: "for a
         /// compaction" that all writes wait for, or "for what the logs hold" after a crash.
         place: &'static str,
-        /// How much must stay free for the content of memory, or for that compaction.
+        /// How much must be free: for the content of memory, for deletes, and for a compaction.
         needed_bytes: u64,
-        /// How much is free.
+        /// How much of that is free, or can be made free by cleaning.
         free_bytes: u64,
+        /// How the space is used.
+        space: Box<SpaceUse>,
     },
     /// An earlier write failed, so it is unknown which writes are durable. Reads still work.
     ///

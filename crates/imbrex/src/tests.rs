@@ -213,7 +213,7 @@ fn a_refused_create_leaves_the_store_as_it_was() {
     kept(other().capacity(96 << 20), InvalidArgument, &["another shape than is asked for"]);
     kept(other().profile("no-such-profile"), InvalidArgument, &["no-such-profile"]);
     kept(erase().layout("gaer"), InvalidArgument, &["mean gear"]);
-    let large = erase().engine(|options| options.memtable_len_bytes = 1 << 30);
+    let large = erase().engine(|options| options.free_memtable_count_min = 100);
     kept(large, InvalidArgument, &["too small for layout"]);
     let bad = erase().engine(|options| options.keyspace.block_len_bytes = 0);
     kept(bad, InvalidArgument, &["block_len_bytes"]);

@@ -19,6 +19,8 @@ pub(crate) enum Reason {
     Overlaps { table_count: usize },
     /// Tables consist of deletes that hide data below.
     Deletes { level: u8 },
+    /// The drive or its catalog is nearly full.
+    Space { level: u8 },
     /// A caller asked for it.
     Manual,
 }
@@ -32,6 +34,7 @@ impl fmt::Display for Reason {
                 write!(f, "{table_count} tables over one key")
             }
             Reason::Deletes { level } => write!(f, "deletes in level {level}"),
+            Reason::Space { level } => write!(f, "space is short, garbage below level {level}"),
             Reason::Manual => f.write_str("asked for"),
         }
     }

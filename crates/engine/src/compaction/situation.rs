@@ -41,7 +41,8 @@ pub(crate) struct Situation<'a> {
     /// The windows of the last plan.
     pub(crate) windows: &'a Windows,
     pub(crate) facts: &'a dyn TableFacts,
-    /// Space is short: deletes must reach the data they hide, whatever that costs.
+    /// Space is short: what frees most for each byte moved goes first, and deletes must reach the
+    /// data they hide, whatever that costs.
     pub(crate) is_space_short: bool,
     /// The drive is idle: level 0 is due at one run, the others at half their limit.
     pub(crate) is_eager: bool,
@@ -55,6 +56,11 @@ impl Situation<'_> {
         let table_len_bytes = self.options.table_len_bytes;
         let cost_bytes = plan.cost_bytes(self.room.grain_bytes, table_len_bytes);
         plan.work == Work::Move || cost_bytes <= self.room.of(self.is_gaining(plan))
+    }
+
+    /// The same facts, as if space were not short.
+    pub(crate) fn with_space(&self) -> Situation<'_> {
+        Situation { is_space_short: false, ..*self }
     }
 
     pub(crate) fn is_gaining(&self, plan: &Plan) -> bool {

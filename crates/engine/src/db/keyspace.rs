@@ -70,9 +70,8 @@ impl Keyspace {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// Like [`Keyspace::put`], with options. With `sync`, a no-space error
-    /// ([`EngineError::is_no_space`]) may come from the sync alone. The write is then complete and
-    /// visible, and only its durability is unknown.
+    /// Like [`Keyspace::put`], with options. After a no-space error ([`EngineError::is_no_space`])
+    /// nothing was written: a sync alone never fails for want of space.
     ///
     /// # Errors
     /// The errors of [`Keyspace::put`].

@@ -138,7 +138,7 @@ impl Db {
                 log_floor: Default::default(),
                 version: Arc::default(),
             };
-            let keyspace = Arc::new(KeyspaceState::new(&entry));
+            let keyspace = Arc::new(KeyspaceState::new(&entry, &store.limits));
             created = Some(Arc::clone(&keyspace));
             let mut change = Change { created: vec![keyspace], ..Change::default() };
             change.edit.keyspaces_created.push(record);
@@ -208,8 +208,8 @@ impl Db {
 
     /// Applies all operations of `batch` in order, or none of them, even after a crash.
     ///
-    /// With `sync`, a no-space error ([`EngineError::is_no_space`]) may come from the sync alone.
-    /// The batch is then applied and visible, and only its durability is unknown.
+    /// After a no-space error ([`EngineError::is_no_space`]) nothing was applied: a sync alone never
+    /// fails for want of space.
     ///
     /// # Errors
     /// [`EngineError::NoKeyspace`], [`EngineError::NoSpace`], [`EngineError::Poisoned`],
@@ -291,14 +291,16 @@ impl Db {
         store.check_not_refused()
     }
 
-    /// Checks whether the drive and its catalog have room for a put now.
+    /// Checks whether the drive and its catalog have room for a put now, and whether the drive is
+    /// long enough for a store at all.
     ///
     /// # Errors
-    /// [`EngineError::NoSpace`], with how much must stay free and how much is free.
+    /// [`EngineError::NoSpace`], with how much must be free and how much is.
     pub fn check_room(&self) -> Result<(), EngineError> {
         let store = self.store();
         store.look_for_space();
-        store.refresh_space().map_or(Ok(()), |shortage| Err(store.refusal(shortage)))
+        let shortage = store.refresh_space().or_else(|| store.length_shortage());
+        shortage.map_or(Ok(()), |shortage| Err(store.refusal(shortage)))
     }
 
     /// What the store did since it was opened, and what it holds.

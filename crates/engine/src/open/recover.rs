@@ -398,7 +398,7 @@ fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError>
             Ok(())
         })?;
         last_seq = one.last_seq.unwrap_or(last_seq).max(last_seq);
-        store.end_log(id, source.file.len_bytes());
+        store.end_log(id, source.file.len_bytes(), Seq(last_seq.0 + 1));
         let next = logs.ids.get(index + 1).copied().unwrap_or(LogId(id.0 + 1));
         for keyspace in store.all_keyspaces() {
             keyspace.rotate(next);
@@ -521,7 +521,7 @@ impl<'a> Rebuild<'a> {
     fn new(store: &'a Store) -> Rebuild<'a> {
         let floors = floors(&store.state());
         let grain_bytes = store.files.space().grain_bytes;
-        let memtable_len_bytes = store.options.memtable_len_bytes.max(grain_bytes);
+        let memtable_len_bytes = store.limits.memtable_len_bytes.max(grain_bytes);
         Rebuild { store, floors, slots: BTreeMap::new(), memtable_len_bytes, outputs: Vec::new() }
     }
 

@@ -28,16 +28,16 @@ pub(crate) const DATA_BLOCK_LEN_BYTES_MAX: u32 = 16 << 20;
 pub struct Options {
     /// Whether opening an empty file layer creates a store. If not, it is an error.
     pub create_if_missing: bool,
-    /// The length at which a memtable is frozen and flushed. The log to replay after a crash is
-    /// about as long.
+    /// The length at which a memtable is frozen and flushed, but at most a sixteenth of the drive
+    /// where tables share zones. The log to replay after a crash is about as long, or a
+    /// thirty-second of the drive if writes are small and synced.
     pub memtable_len_bytes: u64,
     /// The number of frozen memtables per keyspace that may wait for their flush. With more, writes
     /// wait too.
     pub immutable_memtable_count_max: usize,
-    /// The length of all logs together at which the keyspaces that keep the oldest log are flushed.
-    /// The check runs when a log ends. A log that keyspaces share ends when it alone is longer than
-    /// this and than a memtable. So all logs together may be twice as long, and longer if flushes
-    /// are slow.
+    /// The length of all logs together at which the keyspaces that keep the oldest log are flushed,
+    /// but at most an eighth of the drive. The check runs when a log ends, so all logs together may
+    /// be longer by one.
     pub log_len_bytes_max: u64,
     /// How much of the log is buffered in memory before it goes to its file. A crash of the program
     /// alone loses the unsynced writes in this buffer: fewer bytes than this, plus the last write.
@@ -224,7 +224,8 @@ pub enum VictimGrowth {
 /// Options of a keyspace. The store records them when the keyspace is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
-    /// The length at which a table ends.
+    /// The length at which a table ends, but at most 1/256 of the drive where tables share zones, and
+    /// at least 64 KiB there. A table of keys of several KiB may be longer.
     pub table_len_bytes: u64,
     /// The length at which a data block ends, before compression.
     pub block_len_bytes: u32,
@@ -241,7 +242,8 @@ pub struct KeyspaceOptions {
     pub l0_slowdown_run_count: u32,
     /// The number of runs in level 0 at which writes wait.
     pub l0_stop_run_count: u32,
-    /// The length of level 1 above which it is compacted.
+    /// The length of level 1 above which it is compacted, but at most a thirty-second of the drive or
+    /// four tables, where tables share zones.
     pub base_level_len_bytes: u64,
     /// The ratio between the length limits of a level and of the level above it.
     pub level_factor: u32,

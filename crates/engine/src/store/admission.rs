@@ -16,15 +16,14 @@
 //! on its length. Each memtable that is not empty counts as the tables that it becomes, and
 //! compaction does not use that space.
 //!
-//! Otherwise a memtable costs its length, in addition to the length of its log. All keyspaces write
-//! one log, which ends when a memtable is full or the log is too long, so space is assessed while
-//! the log grows. Compaction may use the reserved space in this case, because it gives the space
-//! back. It may not while there is a checkpoint, which may hold the compaction's inputs.
+//! Otherwise a memtable costs the length of its tables, in addition to its log. All keyspaces write one
+//! log, which ends when a memtable is full or the log itself is as long as the drive allows. Space is
+//! assessed while the log grows. Compactions leave the space that memory needs, unless only they can
+//! make some.
 //!
 //! Invariants
-//!   R1  A write is acknowledged only if the catalog can take its tables at the next opening. Where
-//!       tables take whole zones, the drive must be able to take them too. Elsewhere a compaction
-//!       may have used that room before a power cut; the store can be opened all the same (O3).
+//!   R1  A write is acknowledged only if the drive and the catalog can take its tables, now and at
+//!       the next opening.
 //!   R2  A background write that failed for want of space is retried only when there is more space;
 //!       otherwise jobs that wake each other would never rest. A refused foreground write does not
 //!       count as such a failure: a checkpoint can be refused while a flush has room.
@@ -38,10 +37,11 @@
 use super::{Store, gate};
 use crate::EngineError;
 use crate::compaction::situation::Room;
-use crate::error::FOR_THE_LOGS;
+use crate::error::{FOR_THE_LOGS, IN_THE_CATALOG};
 use crate::store::due;
 use crate::store::space::{
-    Admission, BlockedWriteAt, CompactionTriedAt, Holds, InMemory, Limits, Place, Shortage, assess,
+    Admission, BlockedWriteAt, CompactionTriedAt, Holds, InMemory, LongKeys, Place, Shortage,
+    assess, too_short,
 };
 use std::sync::atomic::Ordering;
 
@@ -106,17 +106,15 @@ impl Store {
     /// Which writes are admitted now.
     fn admission(&self) -> Admission {
         let space = self.files.space();
-        let limits = self.limits();
         let mut in_memory = InMemory::default();
         for keyspace in self.keyspaces.read().values() {
-            let table_len_bytes = keyspace.options.table_len_bytes;
-            in_memory.add_keyspace(&limits, table_len_bytes);
+            let table_len_bytes = keyspace.fitted.table_len_bytes;
+            let merge_len_bytes = self.limits.merge_len_bytes(&keyspace.fitted);
+            in_memory.add_keyspace(&self.limits, table_len_bytes, merge_len_bytes);
             let view = keyspace.view();
             let slots = view.immutables.iter().chain([&view.active]);
             for slot in slots.filter(|slot| !slot.mem.is_empty()) {
-                let (len_bytes, long_keys) = (slot.mem.len_bytes(), slot.long_key_len_bytes());
-                let grain_bytes = space.grain_bytes;
-                in_memory.add_memtable(len_bytes as u64, long_keys, table_len_bytes, grain_bytes);
+                in_memory.add_memtable(&slot.memory_use(), table_len_bytes, space.grain_bytes);
             }
         }
         let holds = Holds {
@@ -125,14 +123,7 @@ impl Store {
             has_checkpoint: self.has_checkpoint(),
             room_max_bytes: self.room_max_bytes.load(Ordering::Acquire),
         };
-        assess(space, in_memory, limits, holds)
-    }
-
-    fn limits(&self) -> Limits {
-        Limits {
-            memtable_len_bytes: self.options.memtable_len_bytes,
-            free_memtable_count_min: self.options.free_memtable_count_min,
-        }
+        assess(space, in_memory, self.limits, holds)
     }
 
     /// Assesses the space on the drive and in its catalog, and opens or closes the gate for puts;
@@ -146,6 +137,11 @@ impl Store {
         shortage
     }
 
+    /// What the drive lacks to be long enough for the store; `None` if it is.
+    pub(crate) fn length_shortage(&self) -> Option<Shortage> {
+        too_short(&self.files.space(), self.keyspaces.read().len() as u64)
+    }
+
     /// Checks that there is room for a write that is longer than a memtable. The caller holds the
     /// writer: two such writes at once would both be admitted for the same room.
     ///
@@ -156,22 +152,20 @@ impl Store {
         has_put: bool,
         len_bytes: u64,
     ) -> Result<(), EngineError> {
-        if len_bytes <= self.options.memtable_len_bytes {
+        if len_bytes <= self.limits.memtable_len_bytes {
             return Ok(());
         }
         if !has_put {
-            return self.check_recoverable(len_bytes, 0);
+            return self.check_recoverable(len_bytes, LongKeys::default());
         }
         self.admission().long_put(len_bytes).map_err(|shortage| self.refusal(shortage))
     }
 
-    /// Assesses the space after a log that keyspaces share has grown to `len_bytes`; returns the
-    /// log's length at the next assessment.
+    /// Assesses the space after a log has grown to `len_bytes`; returns the log's length at the next
+    /// assessment.
     pub(crate) fn look_at_growth(&self, len_bytes: u64) -> u64 {
-        if self.admission().is_memory_short() {
-            self.set_gate(gate::PUTS_REFUSED);
-        }
-        len_bytes + self.limits().look_len_bytes()
+        self.refresh_space();
+        len_bytes + self.limits.look_len_bytes()
     }
 
     /// How much a compaction may write before its inputs are released.
@@ -189,9 +183,6 @@ impl Store {
         is_gaining: bool,
     ) -> Result<(), EngineError> {
         let grain_bytes = self.files.space().grain_bytes;
-        if grain_bytes == 0 && !self.has_checkpoint() {
-            return Ok(());
-        }
         // A compaction may take space for which puts and deletes were admitted.
         self.refresh_space();
         let needed_bytes = lens_bytes.map(|len| len.next_multiple_of(grain_bytes.max(1))).sum();
@@ -202,17 +193,16 @@ impl Store {
         Err(self.refusal(Shortage { place: Place::Drive, needed_bytes, free_bytes }))
     }
 
-    /// Checks that `len_bytes` more may be written, even by a delete, with `long_keys_len_bytes` of
-    /// long keys (R1).
+    /// Checks that `len_bytes` more may be written, even by a delete, with `long_keys` (R1).
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].
     pub(crate) fn check_recoverable(
         &self,
         len_bytes: u64,
-        long_keys_len_bytes: u64,
+        long_keys: LongKeys,
     ) -> Result<(), EngineError> {
-        self.admission().deletes(len_bytes, long_keys_len_bytes).map_err(|shortage| {
+        self.admission().deletes(len_bytes, long_keys).map_err(|shortage| {
             self.set_gate(gate::PUTS_REFUSED);
             self.refusal(shortage)
         })
@@ -226,18 +216,19 @@ impl Store {
     /// The error of a write that is refused.
     pub(crate) fn refusal(&self, shortage: Shortage) -> EngineError {
         let Shortage { place, needed_bytes, free_bytes } = shortage;
+        let space = Box::new(self.files.space());
         let place = match place {
             Place::Drive => "on the drive",
-            Place::Catalog => "in the catalog",
+            Place::Catalog => IN_THE_CATALOG,
             Place::KeptLogs => FOR_THE_LOGS,
             Place::Compaction => {
                 if let Some(needed_bytes) = due::due_compaction_cost_bytes(self) {
                     let (place, free_bytes) = ("for a compaction", self.room().len_bytes);
-                    return EngineError::NoSpace { place, needed_bytes, free_bytes };
+                    return EngineError::NoSpace { place, needed_bytes, free_bytes, space };
                 }
                 "on the drive"
             }
         };
-        EngineError::NoSpace { place, needed_bytes, free_bytes }
+        EngineError::NoSpace { place, needed_bytes, free_bytes, space }
     }
 }

@@ -156,11 +156,11 @@ impl Store {
     ) -> (LogId, Seq) {
         // Read the newest log first: later writes go to this log or a newer one.
         let Some(newest) = self.newest_log() else { return (LogId(0), Seq(0)) };
-        let is_kept = self.are_logs_kept();
         let is_flushed =
             |slot: &Arc<MemSlot>| flushed.iter().any(|(_, other)| Arc::ptr_eq(slot, other));
-        // The newest log is being written, unless it is from before the opening.
-        let mut needed = if is_kept { LogId(newest.0 + 1) } else { newest };
+        // The newest log is being written, unless it has ended.
+        let is_open = newest.end_seq.is_none();
+        let mut needed = if is_open { newest.id } else { LogId(newest.id.0 + 1) };
         for keyspace in self.keyspaces.read().values() {
             if edit.keyspaces_dropped.contains(&keyspace.id) {
                 continue;
@@ -175,7 +175,7 @@ impl Store {
         let first_kept = logs.iter().find(|log| log.id >= needed);
         // By log number, not by sequence number: an empty log begins with the same write as its
         // successor.
-        let all = if is_kept { self.visible() } else { Seq(0) };
+        let all = newest.end_seq.map_or(Seq(0), |end| Seq(end.0 - 1));
         (needed, first_kept.map_or(all, |log| Seq(log.first_seq.0 - 1)))
     }
 }

@@ -52,11 +52,16 @@ pub(crate) fn due(
 ) -> Option<Plan> {
     // Loaded under the lock: a finished plan has installed its version (P2).
     let view = keyspace.view_arc();
-    policy(keyspace.options.compaction).plan(&Situation {
-        is_space_short: store.gate() & gate::PUTS_REFUSED != 0,
+    policy(keyspace.fitted.compaction).plan(&Situation {
+        is_space_short: is_space_short(store),
         is_eager: store.compacting.is_eager(),
         ..situation(store, keyspace, &view.version, state, room)
     })
+}
+
+/// Whether the drive or the catalog has so little room that merges should give some back.
+fn is_space_short(store: &Store) -> bool {
+    store.gate() & gate::PUTS_REFUSED != 0 || store.files.space().catalog.is_crowded()
 }
 
 /// The inputs of a policy, with space that is not short and without eager compaction.
@@ -69,7 +74,7 @@ pub(crate) fn situation<'a>(
 ) -> Situation<'a> {
     Situation {
         version,
-        options: &keyspace.options,
+        options: &keyspace.fitted,
         busy: &state.busy,
         cursors: &state.cursors,
         windows: &state.windows,
@@ -100,7 +105,7 @@ pub(crate) fn due_compaction_cost_bytes(store: &Store) -> Option<u64> {
     compacted_keyspaces(store).find_map(|keyspace| {
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         let plan = plan(store, &keyspace, state, room)?;
-        Some(plan.cost_bytes(room.grain_bytes, keyspace.options.table_len_bytes))
+        Some(plan.cost_bytes(room.grain_bytes, keyspace.fitted.table_len_bytes))
     })
 }
 

@@ -42,8 +42,10 @@ pub(super) struct LogInfo {
     pub(super) id: LogId,
     /// The first sequence number in it, or after it if it is empty.
     pub(super) first_seq: Seq,
-    /// Its length, once it is finished.
+    /// Its length, once it has ended.
     pub(super) len_bytes: u64,
+    /// The first write after it, once it has ended.
+    pub(super) end_seq: Option<Seq>,
 }
 
 impl VersionSet {

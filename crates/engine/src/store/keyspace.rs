@@ -17,6 +17,7 @@ use crate::compaction::policy::policy;
 use crate::compaction::situation::Pressure;
 use crate::options::{KeyspaceOptions, Options};
 use crate::store::gate;
+use crate::store::limits::Limits;
 use crate::store::view::{MemSlot, SuperVersion};
 use crate::version::Version;
 use crate::version::edit::LogId;
@@ -31,7 +32,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct KeyspaceState {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
+    /// The options that it was created with.
     pub(crate) options: KeyspaceOptions,
+    /// The same, with tables that the drive has room for.
+    pub(crate) fitted: KeyspaceOptions,
     view: ArcSwap<SuperVersion>,
     /// Held while the view is replaced.
     swap: Mutex<()>,
@@ -39,7 +43,7 @@ pub(crate) struct KeyspaceState {
 }
 
 impl KeyspaceState {
-    pub(crate) fn new(entry: &KeyspaceEntry) -> KeyspaceState {
+    pub(crate) fn new(entry: &KeyspaceEntry, limits: &Limits) -> KeyspaceState {
         let view = SuperVersion {
             active: MemSlot::new(),
             immutables: Vec::new(),
@@ -49,6 +53,7 @@ impl KeyspaceState {
             id: entry.record.id,
             name: entry.record.name.clone(),
             options: entry.record.options.clone(),
+            fitted: limits.fit(&entry.record.options),
             view: ArcSwap::from_pointee(view),
             swap: Mutex::default(),
             is_dropped: AtomicBool::new(false),
@@ -128,9 +133,9 @@ impl KeyspaceState {
     }
 
     /// How its writers stall, as bits of [`gate`].
-    pub(crate) fn pressure(&self, options: &Options) -> usize {
+    pub(crate) fn pressure(&self, options: &Options, limits: &Limits) -> usize {
         let view = self.view();
-        let is_full = view.active.mem.len_bytes() as u64 >= options.memtable_len_bytes;
+        let is_full = view.active.mem.len_bytes() as u64 >= limits.memtable_len_bytes;
         let mut bits = 0;
         if is_full && view.immutables.len() >= options.immutable_memtable_count_max {
             bits |= gate::STOP;
@@ -154,10 +159,12 @@ impl KeyspaceState {
 mod tests {
     use crate::batch::KeyspaceId;
     use crate::key::{Kind, Seq};
-    use crate::options::KeyspaceOptions;
+    use crate::options::{KeyspaceOptions, Options};
     use crate::store::keyspace::KeyspaceState;
+    use crate::store::limits::Limits;
     use crate::version::edit::{KeyspaceRecord, LogId};
     use crate::version::state::KeyspaceEntry;
+    use imbrex_files::SpaceUse;
     use std::sync::Arc;
 
     /// A log that ended while a keyspace was dropped left a memtable that no flush wrote, and a
@@ -170,7 +177,9 @@ mod tests {
             options: KeyspaceOptions::default(),
         };
         let (log_floor, version) = (LogId(0), Arc::default());
-        let keyspace = KeyspaceState::new(&KeyspaceEntry { record, log_floor, version });
+        let space = SpaceUse { capacity_bytes: 1 << 30, ..SpaceUse::default() };
+        let limits = Limits::new(&Options::default(), &space);
+        let keyspace = KeyspaceState::new(&KeyspaceEntry { record, log_floor, version }, &limits);
         keyspace.view().active.insert(Kind::Put, b"key", Seq(1), b"value");
         keyspace.drop_data();
         keyspace.rotate(LogId(2));

@@ -33,6 +33,7 @@ pub(crate) mod durable;
 pub(crate) mod gate;
 pub(crate) mod job_count;
 pub(crate) mod keyspace;
+pub(crate) mod limits;
 pub(crate) mod space;
 mod tables;
 pub(crate) mod tally;
@@ -51,6 +52,7 @@ use crate::store::compacting::Compacting;
 use crate::store::durable::{LogInfo, RecordLens, VersionSet};
 use crate::store::job_count::JobCount;
 use crate::store::keyspace::KeyspaceState;
+use crate::store::limits::Limits;
 use crate::store::space::{BlockedWriteAt, CompactionTriedAt};
 use crate::store::tally::Tally;
 use crate::store::writer::Writer;
@@ -72,6 +74,8 @@ pub(crate) struct Store {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) runtime: Runtime,
     pub(crate) options: Options,
+    /// The lengths that the drive has room for.
+    pub(crate) limits: Limits,
     checkpoint: Option<String>,
     pub(crate) losses: Option<Arc<Losses>>,
     pub(crate) lost: BTreeMap<String, String>,
@@ -133,10 +137,11 @@ impl Store {
         let Start { files, runtime, options, state, lens, is_read_only, .. } = start;
         let Start { checkpoint, losses, lost, .. } = start;
         let last_seq = state.counters.last_seq;
+        let limits = Limits::new(&options, &files.space());
         let keyspaces: BTreeMap<_, _> = state
             .keyspaces
             .iter()
-            .map(|(&id, entry)| (id, Arc::new(KeyspaceState::new(entry))))
+            .map(|(&id, entry)| (id, Arc::new(KeyspaceState::new(entry, &limits))))
             .collect();
         Store {
             cache: Arc::new(BlockCache::new(options.block_cache_len_bytes)),
@@ -164,6 +169,7 @@ impl Store {
             files,
             runtime,
             options,
+            limits,
             checkpoint,
             losses,
             lost,
@@ -364,7 +370,7 @@ impl Store {
         let _turn = self.gate_refresh.lock();
         let mut bits = 0;
         for keyspace in self.keyspaces.read().values() {
-            bits |= keyspace.pressure(&self.options);
+            bits |= keyspace.pressure(&self.options, &self.limits);
         }
         if self.is_flash_crowded() {
             bits |= gate::FLASH_CROWDED;
@@ -393,14 +399,14 @@ impl Store {
 
     /// Records a log that was created; its first write will be `first_seq`.
     pub(crate) fn add_log(&self, id: LogId, first_seq: Seq) {
-        self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0 });
+        self.logs.lock().push(LogInfo { id, first_seq, len_bytes: 0, end_seq: None });
     }
 
     /// Marks the recorded logs as logs from before the opening. They stay until flushes have found
     /// room for everything that they hold.
     pub(crate) fn keep_logs(&self) {
         if let Some(last) = self.newest_log() {
-            self.writer.lock().begin_behind(last);
+            self.writer.lock().begin_behind(last.id);
         }
         self.are_logs_kept.store(true, Ordering::Release);
     }
@@ -408,6 +414,14 @@ impl Store {
     /// Whether the store has background jobs; a store opened for reading has none.
     pub(crate) fn works_in_background(&self) -> bool {
         self.options.background_work && self.gate() & gate::READ_ONLY == 0
+    }
+
+    /// Whether a memtable holds anything.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.keyspaces.read().values().any(|keyspace| {
+            let view = keyspace.view();
+            !view.active.mem.is_empty() || !view.immutables.is_empty()
+        })
     }
 
     /// Whether logs from before the opening are left.
@@ -421,18 +435,18 @@ impl Store {
     }
 
     /// The newest of the existing logs.
-    fn newest_log(&self) -> Option<LogId> {
-        self.logs.lock().last().map(|log| log.id)
+    fn newest_log(&self) -> Option<LogInfo> {
+        self.logs.lock().last().copied()
     }
 
-    /// Records the length of a finished log.
-    pub(crate) fn end_log(&self, id: LogId, len_bytes: u64) {
+    /// Records the length of a log that has ended, and the first write after it.
+    pub(crate) fn end_log(&self, id: LogId, len_bytes: u64, end_seq: Seq) {
         for log in self.logs.lock().iter_mut().filter(|log| log.id == id) {
-            log.len_bytes = len_bytes;
+            (log.len_bytes, log.end_seq) = (len_bytes, Some(end_seq));
         }
     }
 
-    /// The oldest log that is not removed yet, and the length of all finished logs together.
+    /// The oldest log that is not removed yet, and the length of all logs together that have ended.
     pub(crate) fn oldest_log(&self) -> Option<(LogId, u64)> {
         let logs = self.logs.lock();
         Some((logs.first()?.id, logs.iter().map(|log| log.len_bytes).sum()))

@@ -2,28 +2,40 @@
 //!
 //! ```text
 //!   SpaceUse, InMemory, Limits, Holds --assess--> Admission { puts, deletes, long puts, room of compactions }
+//!
+//!   the drive   | tables, logs: live and garbage | merge | deletes | tables of memory | reserve |
+//!                               puts end here ---|       |         |                  |
+//!                               compactions end here ----|         |                  |
+//!                               deletes end here ------------------|                  |
+//!                               flushes end here -------------------------------------|
 //! ```
 //!
-//! The meaning of each number, and the invariants (R1 to R3), are in `admission`, which collects
-//! the inputs and applies the outcome.
+//! What cleaning would bring back counts as free. The rules and their proof are in
+//! `docs/decisions/0060-one-reckoning-of-space.md`. The meaning of each number, and the invariants (R1
+//! to R3), are in `admission`, which collects the inputs and applies the outcome.
+//!
+//! Where tables take whole zones, the same ladder counts zones (decision 10).
 
+use crate::compaction::merge::output::worth_len_bytes;
 use crate::compaction::situation::Room;
 use crate::key::Kind;
+use crate::store::limits::Limits;
 use imbrex_files::{CommitKind, SpaceUse};
 
 /// What a table adds to the catalog besides its keys: a name, a record, and its extents. A table on
 /// a fragmented drive has several extents.
 const TABLE_COST_BYTES: u64 = 300;
-/// Keys longer than this are counted one by one, because tables are named by their keys.
+/// Longer keys are counted. Shorter ones count as this long, because a table's record holds two.
 pub(crate) const LONG_KEY_LEN_BYTES: usize = 256;
+/// What a table takes beyond its entries: filter, index and block ends take a part, and the rest of
+/// its last block and its footer a fixed length.
+const TABLE_EXTRA_PER_LEN: u64 = 16;
+const TABLE_EXTRA_BYTES: u64 = 16 << 10;
 /// The number of logs that need room in addition to the tables: the current log and its successor.
 const LOGS_KEPT: u64 = 2;
 /// The number of tables for which deletes leave room, so that a compaction can merge short tables
 /// into one.
 const OUTPUTS_KEPT: u64 = 1;
-
-/// While a log grows, space is assessed each time it has grown by this fraction of a memtable.
-const LOOKS_PER_MEMTABLE: u64 = 8;
 
 /// What was free when a background write was blocked for want of space.
 #[derive(Clone, Copy, Debug)]
@@ -54,69 +66,101 @@ impl CompactionTriedAt {
     }
 }
 
-/// The length of an operation's keys that are counted one by one; a range delete has two keys.
-pub(crate) fn long_key_len_bytes(kind: Kind, key: &[u8], value: &[u8]) -> u64 {
-    let end: &[u8] = if kind == Kind::RangeDelete { value } else { &[] };
-    let len_bytes = |key: &[u8]| if key.len() > LONG_KEY_LEN_BYTES { key.len() as u64 } else { 0 };
-    len_bytes(key) + len_bytes(end)
+/// The long keys of an operation or of a memtable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LongKeys {
+    /// Their length together: a table's index holds many of them once more.
+    pub(crate) len_bytes: u64,
+    /// The length of the longest, which may become the bound of a table.
+    pub(crate) longest_len_bytes: u64,
 }
 
-/// At most how much must stay free for future memtables, by the store's options.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) memtable_len_bytes: u64,
-    pub(crate) free_memtable_count_min: u64,
-}
-
-impl Limits {
-    /// How much a log that keyspaces share may grow between two assessments.
-    pub(crate) fn look_len_bytes(&self) -> u64 {
-        self.memtable_len_bytes / LOOKS_PER_MEMTABLE
+impl LongKeys {
+    /// The long keys of an operation; a range delete has two keys.
+    pub(crate) fn of(kind: Kind, key: &[u8], value: &[u8]) -> LongKeys {
+        let end: &[u8] = if kind == Kind::RangeDelete { value } else { &[] };
+        let is_long = |key: &&[u8]| key.len() > LONG_KEY_LEN_BYTES;
+        [key, end].into_iter().filter(is_long).fold(LongKeys::default(), |sum, key| {
+            sum.with(LongKeys { len_bytes: key.len() as u64, longest_len_bytes: key.len() as u64 })
+        })
     }
+
+    /// Both together.
+    pub(crate) fn with(self, other: LongKeys) -> LongKeys {
+        LongKeys {
+            len_bytes: self.len_bytes + other.len_bytes,
+            longest_len_bytes: self.longest_len_bytes.max(other.longest_len_bytes),
+        }
+    }
+}
+
+/// One memtable that is not empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryUse {
+    pub(crate) len_bytes: u64,
+    pub(crate) long_keys: LongKeys,
 }
 
 /// All memtables that are not empty, added up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InMemory {
     keyspace_count: u64,
-    len_bytes: u64,
-    /// The grains that their tables take, if tables take whole grains; otherwise 0.
+    /// The length of the tables that the memtables become.
+    tables_len_bytes: u64,
+    /// The number of those tables.
+    table_count: u64,
+    /// The grains that the tables take, if tables take whole grains; otherwise 0.
     grain_count: u64,
-    /// How many bytes their tables add to the catalog.
+    /// How many bytes the tables add to the catalog.
     catalog_len_bytes: u64,
     /// How many bytes the tables of the next memtable add to the catalog, for the keyspace with the
     /// highest cost.
     next_catalog_len_bytes: u64,
+    /// How much the smallest useful merge takes, in the keyspace with the longest tables.
+    merge_len_bytes: u64,
 }
 
 impl InMemory {
-    /// Counts a keyspace with tables of `table_len_bytes`.
-    pub(crate) fn add_keyspace(&mut self, limits: &Limits, table_len_bytes: u64) {
+    /// Counts a keyspace with tables of `table_len_bytes`, whose smallest useful merge takes
+    /// `merge_len_bytes`.
+    pub(crate) fn add_keyspace(
+        &mut self,
+        limits: &Limits,
+        table_len_bytes: u64,
+        merge_len_bytes: u64,
+    ) {
         self.keyspace_count += 1;
-        let next = catalog_len_bytes(limits.memtable_len_bytes, table_len_bytes);
+        let table_count = 1 + limits.memtable_len_bytes / table_len_bytes;
+        let next = catalog_len_bytes(table_count, 0);
         self.next_catalog_len_bytes = self.next_catalog_len_bytes.max(next);
+        self.merge_len_bytes = self.merge_len_bytes.max(merge_len_bytes);
     }
 
     /// Counts a memtable that is not empty, of a keyspace with tables of `table_len_bytes`.
     pub(crate) fn add_memtable(
         &mut self,
-        len_bytes: u64,
-        long_keys_len_bytes: u64,
+        memory: &MemoryUse,
         table_len_bytes: u64,
         grain_bytes: u64,
     ) {
-        self.len_bytes += len_bytes;
+        let MemoryUse { len_bytes, long_keys } = *memory;
+        let table_len_bytes = table_len_bytes.max(worth_len_bytes(long_keys.longest_len_bytes));
+        let table_count = 1 + len_bytes / table_len_bytes;
+        self.table_count += table_count;
+        self.tables_len_bytes += len_bytes
+            + len_bytes / TABLE_EXTRA_PER_LEN
+            + long_keys.len_bytes
+            + table_count * TABLE_EXTRA_BYTES;
         let per_grain = len_bytes.checked_div(grain_bytes);
-        self.grain_count += per_grain.map_or(0, |grains| 1 + len_bytes / table_len_bytes + grains);
-        self.catalog_len_bytes +=
-            catalog_len_bytes(len_bytes, table_len_bytes) + 2 * long_keys_len_bytes;
+        self.grain_count += per_grain.map_or(0, |grains| table_count + grains);
+        self.catalog_len_bytes += catalog_len_bytes(table_count, long_keys.longest_len_bytes);
     }
 }
 
-/// At most how many bytes the tables of a memtable add to the catalog, without its long keys.
-fn catalog_len_bytes(len_bytes: u64, table_len_bytes: u64) -> u64 {
-    let table_cost_bytes = TABLE_COST_BYTES + 2 * LONG_KEY_LEN_BYTES as u64;
-    (1 + len_bytes / table_len_bytes) * table_cost_bytes
+/// At most how many bytes so many tables add to the catalog, with keys of at most that length.
+fn catalog_len_bytes(table_count: u64, key_len_bytes: u64) -> u64 {
+    let key_len_bytes = key_len_bytes.max(LONG_KEY_LEN_BYTES as u64);
+    table_count * (TABLE_COST_BYTES + 2 * key_len_bytes)
 }
 
 /// Reasons to refuse writes that are not sizes.
@@ -160,6 +204,25 @@ impl Shortage {
     }
 }
 
+/// A drive is worth its reserve if it is so many times as long.
+const DRIVE_PER_RESERVE: u64 = 2;
+/// Where tables take whole zones, each keyspace needs zones for short tables of level 0 and of level 1,
+/// and the store needs zones for two logs, two outputs of a merge, and the reserve.
+const ZONES_PER_KEYSPACE: u64 = 4;
+const ZONES_PER_STORE: u64 = 8;
+
+/// The shortage of a drive that is too short for a store; `None` if the drive is long enough.
+///
+/// A drive is too short if its reserve would be most of it: on a few long zones, a log and a table take
+/// the rest. It is too short as well if it has too few zones for tables that take whole zones.
+pub(crate) fn too_short(space: &SpaceUse, keyspace_count: u64) -> Option<Shortage> {
+    let needed_bytes = match space.grain_bytes {
+        0 => space.reserve_bytes.saturating_mul(DRIVE_PER_RESERVE),
+        grain_bytes => (ZONES_PER_STORE + ZONES_PER_KEYSPACE * keyspace_count) * grain_bytes,
+    };
+    Shortage::check(Place::Drive, needed_bytes, space.capacity_bytes).err()
+}
+
 /// Which writes are admitted, and how much space compactions may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
@@ -185,9 +248,7 @@ impl Admission {
     /// # Errors
     /// The shortage.
     pub(crate) fn puts(&self) -> Result<(), Shortage> {
-        let (needed_bytes, free_bytes) = (self.needed_bytes(), self.user_free_bytes());
-        let is_admitted = needed_bytes <= free_bytes
-            && !self.is_memory_short()
+        let is_admitted = self.needed_bytes() <= self.user_free_bytes()
             && self.catalog_need_bytes() <= self.catalog_free_bytes()
             && !self.holds.are_logs_kept
             && !self.holds.is_compaction_blocked;
@@ -201,48 +262,41 @@ impl Admission {
             needed_bytes: self.catalog_need_bytes(),
             free_bytes: self.catalog_free_bytes(),
         };
-        if self.space.catalog.is_crowded() || catalog.free_bytes < catalog.needed_bytes {
+        if catalog.free_bytes < catalog.needed_bytes {
             return catalog;
-        }
-        if self.holds.are_logs_kept {
-            let needed_bytes = self.in_memory.len_bytes;
-            let free_bytes = self.space.free_bytes;
-            return Shortage { place: Place::KeptLogs, needed_bytes, free_bytes };
         }
         let (needed_bytes, free_bytes) = (self.needed_bytes(), self.user_free_bytes());
         let drive = Shortage { place: Place::Drive, needed_bytes, free_bytes };
-        if free_bytes < needed_bytes {
-            return drive;
+        if self.holds.are_logs_kept {
+            let needed_bytes = self.in_memory.tables_len_bytes;
+            let free_bytes = self.space.upkeep_bytes;
+            return Shortage { place: Place::KeptLogs, needed_bytes, free_bytes };
         }
-        if self.is_memory_short() {
-            let (needed_bytes, free_bytes) = (self.memory_need_bytes(), self.space.free_bytes);
-            return Shortage { place: Place::Drive, needed_bytes, free_bytes };
-        }
-        if self.holds.is_compaction_blocked {
+        if self.holds.is_compaction_blocked && needed_bytes <= free_bytes {
             return Shortage { place: Place::Compaction, ..drive };
         }
         drive
     }
 
-    /// Whether `len_bytes` more may be written, even by a delete, with `long_keys_len_bytes` of
-    /// long keys (R1).
+    /// Whether `len_bytes` more may be written, even by a delete, with `long_keys` (R1).
     ///
     /// # Errors
     /// The shortage.
-    pub(crate) fn deletes(&self, len_bytes: u64, long_keys_len_bytes: u64) -> Result<(), Shortage> {
+    pub(crate) fn deletes(&self, len_bytes: u64, long_keys: LongKeys) -> Result<(), Shortage> {
         if self.holds.are_logs_kept {
             return Err(self.shortage());
         }
         let space = &self.space;
-        let catalog_need_bytes = self.catalog_need_bytes() + 2 * long_keys_len_bytes;
+        let bounds_len_bytes = 2 * long_keys.longest_len_bytes;
+        let catalog_need_bytes =
+            self.catalog_need_bytes() + (1 + self.in_memory.table_count) * bounds_len_bytes;
         let catalog_free_bytes = space.catalog.free_bytes(CommitKind::Recovery);
         Shortage::check(Place::Catalog, catalog_need_bytes, catalog_free_bytes)?;
         let (needed_bytes, free_bytes) = match space.grain_bytes {
-            // For a delete, dead bytes count as free, because flushes clean.
-            0 if space.catalog.is_crowded() => (0, 0),
             0 => {
-                let needed_bytes = self.beside_log_bytes() + 2 * len_bytes;
-                (needed_bytes, space.free_bytes + space.dead_bytes)
+                let more_bytes = 2 * (len_bytes + long_keys.len_bytes);
+                let more_bytes = more_bytes + self.limits.deletes_len_bytes / 2;
+                (self.in_memory.tables_len_bytes + more_bytes, space.upkeep_bytes)
             }
             grain_bytes => {
                 let kept_bytes = self.kept_bytes() + (1 + OUTPUTS_KEPT) * grain_bytes;
@@ -258,8 +312,7 @@ impl Admission {
     /// # Errors
     /// The shortage.
     pub(crate) fn long_put(&self, len_bytes: u64) -> Result<(), Shortage> {
-        let needed_bytes = self.needed_bytes().max(self.in_memory.len_bytes);
-        let needed_bytes = needed_bytes.saturating_add(2 * len_bytes);
+        let needed_bytes = self.needed_bytes().saturating_add(2 * len_bytes);
         Shortage::check(Place::Drive, needed_bytes, self.user_free_bytes())
     }
 
@@ -278,8 +331,12 @@ impl Admission {
         let space = &self.space;
         let grain_bytes = space.grain_bytes;
         if grain_bytes == 0 {
-            let kept_bytes = if self.holds.has_checkpoint { self.memory_need_bytes() } else { 0 };
-            let len_bytes = space.free_bytes.saturating_sub(kept_bytes);
+            let kept_bytes = self.in_memory.tables_len_bytes + self.limits.deletes_len_bytes;
+            // If memory finds no room anyway, only a compaction can make some. It gives its room
+            // back, unless a checkpoint holds its inputs.
+            let is_free = self.is_memory_short() && !self.holds.has_checkpoint;
+            let kept_bytes = if is_free { 0 } else { kept_bytes };
+            let len_bytes = space.upkeep_bytes.saturating_sub(kept_bytes);
             return Room { len_bytes, gaining_len_bytes: len_bytes, grain_bytes };
         }
         let all_bytes = space.free_bytes.saturating_sub(self.kept_bytes());
@@ -290,15 +347,20 @@ impl Admission {
         Room { len_bytes, gaining_len_bytes: all_bytes, grain_bytes }
     }
 
-    /// Whether less is free than the tables of all memtables will need at the next assessment.
-    pub(crate) fn is_memory_short(&self) -> bool {
-        self.space.free_bytes < self.memory_need_bytes()
+    /// Whether the tables of all memtables find no room.
+    fn is_memory_short(&self) -> bool {
+        let is_counted = self.space.grain_bytes == 0;
+        is_counted && self.space.upkeep_bytes < self.in_memory.tables_len_bytes
     }
 
-    /// What must stay free so that the content of memory finds its place.
+    /// What must be free for user data when a put is admitted.
     fn needed_bytes(&self) -> u64 {
         let limits = &self.limits;
         let memtables = limits.free_memtable_count_min.saturating_mul(limits.memtable_len_bytes);
+        if self.space.grain_bytes == 0 {
+            let upkeep = self.in_memory.merge_len_bytes + limits.deletes_len_bytes;
+            return memtables.max(upkeep).saturating_add(self.in_memory.tables_len_bytes);
+        }
         // On zones, the log and each level's tables begin whole zones, however short they are. The
         // length of the reserve is the file layer's measure of how coarse space is.
         let in_memory = self.kept_bytes() + self.space.grain_bytes;
@@ -307,7 +369,10 @@ impl Admission {
 
     /// What user data may still use.
     fn user_free_bytes(&self) -> u64 {
-        self.space.free_bytes.saturating_sub(self.space.reserve_bytes)
+        match self.space.grain_bytes {
+            0 => self.space.ordinary_bytes,
+            _ => self.space.free_bytes.saturating_sub(self.space.reserve_bytes),
+        }
     }
 
     fn catalog_need_bytes(&self) -> u64 {
@@ -316,23 +381,6 @@ impl Admission {
 
     fn catalog_free_bytes(&self) -> u64 {
         self.space.catalog.free_bytes(CommitKind::Upkeep)
-    }
-
-    /// What the tables of all memtables and the log will need at the next assessment. Only where a
-    /// table takes its length, and the file layer knows how much is free; otherwise 0.
-    fn memory_need_bytes(&self) -> u64 {
-        if self.space.grain_bytes > 0 || self.space.catalog.is_crowded() {
-            return 0;
-        }
-        let is_shared = self.in_memory.keyspace_count > 1;
-        let tables = if is_shared { self.beside_log_bytes() } else { self.in_memory.len_bytes };
-        tables + 2 * self.limits.look_len_bytes()
-    }
-
-    /// What must be free for the tables of all memtables when the log takes another piece, which
-    /// may be up to a quarter of the free space.
-    fn beside_log_bytes(&self) -> u64 {
-        self.in_memory.len_bytes + self.in_memory.len_bytes / 3
     }
 
     /// What must stay free for the tables of all memtables and for logs, if each takes whole

@@ -3,7 +3,7 @@
 use crate::band::Band;
 use crate::key::{Kind, Seq, Trailer};
 use crate::memtable::Memtable;
-use crate::store::space::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
+use crate::store::space::{LONG_KEY_LEN_BYTES, LongKeys, MemoryUse};
 use crate::version::Version;
 use crate::version::edit::LogId;
 use crate::wal::Wal;
@@ -21,8 +21,9 @@ pub(crate) struct MemSlot {
     first_log: AtomicU64,
     /// The first log without its writes, where the keyspace's next memtable begins.
     end_log: AtomicU64,
-    /// The length of its long keys together; a table's record in the catalog holds keys.
-    long_key_len_bytes: AtomicU64,
+    /// The length of its long keys together, and that of the longest.
+    long_keys_len_bytes: AtomicU64,
+    longest_key_len_bytes: AtomicU64,
     /// Where its values are in its log, if the log is to become a table.
     band: OnceLock<Arc<Band>>,
 }
@@ -33,7 +34,8 @@ impl MemSlot {
             mem: Arc::new(Memtable::new(0)),
             first_log: AtomicU64::new(NO_LOG),
             end_log: AtomicU64::new(NO_LOG),
-            long_key_len_bytes: AtomicU64::new(0),
+            long_keys_len_bytes: AtomicU64::new(0),
+            longest_key_len_bytes: AtomicU64::new(0),
             band: OnceLock::new(),
         })
     }
@@ -67,13 +69,18 @@ impl MemSlot {
     /// Counts keys that make the catalog's record of a table longer.
     #[cold]
     fn note_long_keys(&self, kind: Kind, key: &[u8], value: &[u8]) {
-        let len_bytes = long_key_len_bytes(kind, key, value);
-        self.long_key_len_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        let keys = LongKeys::of(kind, key, value);
+        self.long_keys_len_bytes.fetch_add(keys.len_bytes, Ordering::Relaxed);
+        self.longest_key_len_bytes.fetch_max(keys.longest_len_bytes, Ordering::Relaxed);
     }
 
-    /// The length of the long keys together.
-    pub(crate) fn long_key_len_bytes(&self) -> u64 {
-        self.long_key_len_bytes.load(Ordering::Relaxed)
+    /// What the memtable asks of the drive and its catalog.
+    pub(crate) fn memory_use(&self) -> MemoryUse {
+        let long_keys = LongKeys {
+            len_bytes: self.long_keys_len_bytes.load(Ordering::Relaxed),
+            longest_len_bytes: self.longest_key_len_bytes.load(Ordering::Relaxed),
+        };
+        MemoryUse { len_bytes: self.mem.len_bytes() as u64, long_keys }
     }
 
     /// Ends the memtable; `next` is the first log without its writes.

@@ -10,9 +10,11 @@ use std::sync::Arc;
 /// The state of the one writer at a time.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    /// The current log; `None` before the first one, and while a new one cannot be created.
+    /// The current log; `None` between two logs.
     pub(crate) wal: Option<Arc<Wal>>,
     pub(crate) log: LogId,
+    /// Whether `log` is the number of the next log, which does not exist yet.
+    is_log_next: bool,
     pub(crate) next_seq: Seq,
     pub(crate) user_bytes: u64,
     pub(crate) op_count: u64,
@@ -34,6 +36,7 @@ impl Writer {
         Writer {
             wal: None,
             log: LogId(0),
+            is_log_next: false,
             next_seq,
             user_bytes: 0,
             op_count: 0,
@@ -51,14 +54,29 @@ impl Writer {
         self.is_log_shared |= *self.log_owner.get_or_insert(keyspace) != keyspace;
     }
 
-    /// The current log, or the last one if none is open. No memtable refers to a newer log.
+    /// The current log; between two logs the next one, or the last one if no memtable has ended
+    /// since. No memtable refers to a newer log.
     pub(crate) fn log(&self) -> LogId {
         self.log
     }
 
+    /// The number of the next log, which `new_id` gives if it has none yet. No log is open.
+    pub(crate) fn next_log(&mut self, new_id: impl FnOnce() -> LogId) -> LogId {
+        if !self.is_log_next {
+            (self.log, self.is_log_next) = (new_id(), true);
+        }
+        self.log
+    }
+
+    /// Records that the log `id`, the next one, has begun.
+    pub(crate) fn begin_log(&mut self, id: LogId, wal: Arc<Wal>) {
+        (self.log, self.is_log_next, self.wal) = (id, false, Some(wal));
+        (self.log_owner, self.is_log_shared, self.look_at_bytes) = (None, false, 0);
+    }
+
     /// Continues the numbers after `last`, the last log from before the opening.
     pub(crate) fn begin_behind(&mut self, last: LogId) {
-        self.log = LogId(last.0 + 1);
+        (self.log, self.is_log_next) = (LogId(last.0 + 1), false);
     }
 
     /// The length of everything that was written to logs.

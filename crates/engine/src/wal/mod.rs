@@ -21,6 +21,9 @@
 //!       adds the tables removes it before the next log is created. Otherwise a torn log would have
 //!       a successor (W2).
 //!
+//!   W5  A record is appended only after [`Wal::reserve`] has found room for it and for everything in
+//!       memory. A sync or the end of a log never finds the drive full.
+//!
 //! The record format is `record-log`'s; the content of a record is in `docs/formats/wal_batch.md`.
 //! Not here: which logs are still needed (`recover`), what a batch does (`db`).
 
@@ -146,6 +149,14 @@ impl Wal {
     /// Whether the log is on the flash drive of a pair.
     pub(crate) fn is_on_flash(&self) -> bool {
         self.log.is_on_flash()
+    }
+
+    /// The length of the log's file after a record of `len_bytes`, at most; `None` for the first
+    /// record.
+    pub(crate) fn len_bytes_with(&self, len_bytes: usize) -> Option<u64> {
+        let tail = self.tail.lock();
+        let is_first = tail.position == WalPosition::default();
+        (!is_first).then(|| tail.encoder.len_bytes_with(len_bytes as u64))
     }
 
     /// Whether the file layer promises room for a record of `len_bytes` together with everything

@@ -109,7 +109,7 @@ impl Running {
 
     fn output_spec(&self, store: &Store, output: &Output) -> OutputSpec {
         let grain_bytes = store.files.space().grain_bytes;
-        let table_len_bytes = self.keyspace.options.table_len_bytes;
+        let table_len_bytes = self.keyspace.fitted.table_len_bytes;
         let is_gaining = self.plan.is_gaining(grain_bytes, table_len_bytes, store);
         OutputSpec {
             source: Source::Tables { is_gaining },
@@ -117,7 +117,7 @@ impl Running {
             level: output.level,
             run: output.run,
             group: self.group,
-            options: self.keyspace.options.clone(),
+            options: self.keyspace.fitted.clone(),
             is_bottom: output.is_bottom,
             grandparents: output.grandparents.clone(),
             staying: output.staying.clone(),
@@ -354,6 +354,9 @@ pub(crate) fn compact_range(
             }
         }
     }
+    // The space of the last inputs comes back now, not with the next write, which would meet the same
+    // error.
+    let _ = store.files.reclaim();
     Ok(())
 }
 
@@ -372,7 +375,7 @@ fn next_manual(
     let state = plans.keyspaces.entry(keyspace.id).or_default();
     let view = keyspace.view_arc();
     let situation = due::situation(store, keyspace, &view.version, state, store.room());
-    let policy = policy(keyspace.options.compaction);
+    let policy = policy(keyspace.fitted.compaction);
     let next = policy.plan_manual(&situation, level, range, from);
     match &next {
         ManualPlan::Run(plan) => begin_compaction(store, state, plan, is_first),
@@ -423,7 +426,7 @@ fn compaction_failed(
         return error;
     }
     let grain_bytes = store.files.space().grain_bytes;
-    let half = plan.cost_bytes(grain_bytes, keyspace.options.table_len_bytes) / 2;
+    let half = plan.cost_bytes(grain_bytes, keyspace.fitted.table_len_bytes) / 2;
     store.room_max_bytes.fetch_min(half, Ordering::AcqRel);
     error
 }

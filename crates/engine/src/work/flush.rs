@@ -32,8 +32,8 @@ use crate::store::keyspace::KeyspaceState;
 use crate::store::view::MemSlot;
 use crate::store::writer::Writer;
 use crate::store::{Store, gate};
-use crate::version::RunId;
 use crate::version::edit::LogId;
+use crate::version::{RunId, TableSlot};
 use crate::work::logs;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{CommitKind, GroupId};
@@ -60,24 +60,35 @@ pub(crate) fn flush_task(
     source: Source,
 ) -> MergeTask<MemtableIter> {
     let group = store.new_id();
+    let band = slot.band().filter(|_| source == Source::Memory).cloned();
     let spec = OutputSpec {
         keyspace: keyspace.id,
         level: 0,
         run: RunId(group),
         group: GroupId(group),
-        options: keyspace.options.clone(),
+        options: keyspace.fitted.clone(),
         is_bottom: false,
-        grandparents: Vec::new(),
+        grandparents: if band.is_some() { Vec::new() } else { next_level(store, keyspace) },
         staying: Vec::new(),
         tombstones: FragmentedTombstones::default(),
         is_together: false,
         source,
-        band: slot.band().filter(|_| source == Source::Memory).cloned(),
+        band,
     };
     let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
     let snapshots = store.snapshots.list();
     let merge = MergeSpec { snapshots, tombstones, outputs: vec![spec], router: None };
     MergeTask::new(slot.mem.iter(), merge)
+}
+
+/// The tables of level 1, if tables share zones and the level is one run. A table over much of them
+/// could go down only with all of that.
+fn next_level(store: &Store, keyspace: &KeyspaceState) -> Vec<Arc<TableSlot>> {
+    let takes_zones = store.files.space().grain_bytes > 0;
+    match &keyspace.view().version.levels[1].runs[..] {
+        [run] if !takes_zones => run.tables.clone(),
+        _ => Vec::new(),
+    }
 }
 
 impl Flush {
@@ -113,7 +124,8 @@ impl Flush {
         let Some(task) = self.task.take() else { return Ok(true) };
         let outputs = task.finish(store)?;
         let out_len_bytes = outputs.len_bytes();
-        let kind = CommitKind::Upkeep;
+        // It adds what a recovery would add instead, and writes were admitted for that.
+        let kind = CommitKind::Recovery;
         let mut change =
             Change { add: outputs.files, bands: outputs.bands, kind, ..Change::default() };
         change.edit.tables_added = outputs.added;
@@ -165,7 +177,9 @@ fn flush_candidate(store: &Store, plans: &Plans) -> Option<(Arc<KeyspaceState>, 
 
 fn flush_failed(store: &Store, error: EngineError) -> EngineError {
     let error = store.failed(error);
-    if error.is_no_space() {
+    // The current log may own a whole zone, most of it blank. It gives that back when it ends, and
+    // the job tries again.
+    if error.is_no_space() && !logs::give_back_room(store) {
         store.note_blocked_write();
     }
     error
@@ -229,8 +243,7 @@ pub(crate) fn writer_without_cut(store: &Store) -> Result<MutexGuard<'_, Writer>
 fn freeze_all(store: &Store) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), EngineError> {
     store.runtime.scheduler.yield_now();
     store.check_poison()?;
-    // A log may cost the drive a whole zone, so no new log begins while waiting memtables find no
-    // room.
+    // A memtable that has found no room waits. Another one would only wait with it.
     while due::has_flush_due(store) && store.has_blocked_write() {
         store.check_open()?;
         flush_here(store, &|| !due::has_flush_due(store))?;
@@ -239,7 +252,7 @@ fn freeze_all(store: &Store) -> Result<(MutexGuard<'_, Writer>, Vec<Frozen>), En
     store.check_going()?;
     let all = store.all_keyspaces();
     if all.iter().any(|keyspace| !keyspace.view().active.mem.is_empty()) {
-        logs::rotate(store, &mut writer, &|_| true, 0)?;
+        logs::end(store, &mut writer, &|_| true)?;
     }
     let frozen = |keyspace: Arc<KeyspaceState>| {
         let slots = keyspace.view().immutables.clone();

@@ -10,45 +10,91 @@ use crate::wal::Wal;
 use imbrex_files::{CommitKind, FileKind, GroupId, Hints, Tier};
 use std::sync::Arc;
 
-/// Provides a log for a write of `len_bytes` and, if possible, an active memtable of `keyspace`
-/// that is not full.
+/// Whether a write may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum LogRoom {
+    /// There is a log with room for the write.
+    Ready,
+    /// Only after a flush that is due: too many memtables wait for theirs, or the drive has no room
+    /// for a log before the flush removes one.
+    AfterFlush,
+}
+
+/// Provides a log with room for a write of `len_bytes` and, if possible, an active memtable of
+/// `keyspace` that is not full.
+///
+/// The log keeps room for everything that it holds in memory (W5). If it cannot grow, it ends: the
+/// flush of its memtables brings its space back. The write waits for that flush if the drive has no
+/// room for the next log before it.
 pub(crate) fn make_room(
     store: &Store,
     writer: &mut Writer,
     keyspace: &KeyspaceState,
     len_bytes: usize,
-) -> Result<(), EngineError> {
-    if writer.wal.is_none() {
-        return start_log(store, writer, len_bytes);
-    }
+) -> Result<LogRoom, EngineError> {
+    let Some(wal) = writer.wal.clone() else { return begin_or_wait(store, writer, len_bytes) };
     let view = keyspace.view();
-    let is_full = store.options.memtable_len_bytes <= view.active.mem.len_bytes() as u64;
+    let is_full = store.limits.memtable_len_bytes <= view.active.mem.len_bytes() as u64;
     let has_room = view.immutables.len() < store.options.immutable_memtable_count_max;
     drop(view);
+    let wanted = wal.len_bytes_with(len_bytes);
+    let is_long = wanted.is_some_and(|wanted_bytes| store.limits.log_len_bytes < wanted_bytes);
     let is_elsewhere = store.options.offloads && writer.tier != store.wanted_tier();
-    let is_log_due = is_elsewhere || is_shared_log_long(store, writer);
-    let is_due = is_full || (has_room && is_log_due);
-    if !is_due {
-        return Ok(());
+    let is_due = is_full || is_long || is_elsewhere;
+    if is_due && has_room {
+        // A log of several keyspaces ends the memtables that keep the oldest log, once all logs
+        // together are too long, whichever keyspace writes.
+        let is_own_due = is_full || is_elsewhere || !writer.is_log_shared;
+        end(store, writer, &|other| is_own_due && other.id == keyspace.id)?;
+        let room = begin_or_wait(store, writer, len_bytes)?;
+        // The new log may be on flash now. If the memtable fills again before anything is flushed,
+        // the next writer stalls.
+        store.refresh_gate();
+        return Ok(room);
     }
-    if has_room {
-        // If only the limit for all logs is reached, `rotate` ends the memtables that keep the
-        // oldest log, whichever keyspace writes.
-        let is_own_due = is_full || is_elsewhere;
-        rotate(store, writer, &|other| is_own_due && other.id == keyspace.id, len_bytes)?;
+    if is_due {
+        store.refresh_gate();
     }
-    // The new log may be on flash now. If the memtable fills again before anything is flushed, the
-    // next writer stalls.
-    store.refresh_gate();
-    Ok(())
+    if is_long && !has_room && store.works_in_background() {
+        return Ok(LogRoom::AfterFlush);
+    }
+    if writer.tier == Tier::Fast || wal.reserve(len_bytes) {
+        return Ok(LogRoom::Ready);
+    }
+    let is_empty = store.all_keyspaces().iter().all(|other| other.view().active.mem.is_empty());
+    if !is_empty && !has_room && store.works_in_background() {
+        return Ok(LogRoom::AfterFlush);
+    }
+    // All memtables end, because each that stays would keep the log.
+    end(store, writer, &|_| true)?;
+    begin_or_wait(store, writer, len_bytes)
 }
 
-/// Whether keyspaces share the current log and it is longer than all logs together may be: the
-/// memtable of each may be far from full. It is never true before the log is as long as a memtable,
-/// because a log of one keyspace ends no earlier.
-pub(crate) fn is_shared_log_long(store: &Store, writer: &Writer) -> bool {
-    let limit = store.options.log_len_bytes_max.max(store.options.memtable_len_bytes);
-    writer.is_log_shared && writer.wal.as_ref().is_some_and(|wal| limit < wal.len_bytes())
+/// Begins a log with room for a write of `len_bytes`. If the drive has none, all memtables end, and
+/// the write waits for their flushes, which remove the logs that are there.
+fn begin_or_wait(
+    store: &Store,
+    writer: &mut Writer,
+    len_bytes: usize,
+) -> Result<LogRoom, EngineError> {
+    let begun = begin(store, writer, len_bytes);
+    let refusal = match begun.and_then(|()| reserve_first(store, writer, len_bytes)) {
+        Ok(()) => return Ok(LogRoom::Ready),
+        Err(refusal) => refusal,
+    };
+    let may_wait = store.works_in_background() && !store.are_logs_kept();
+    if !refusal.is_no_space() || !may_wait || !store.has_memory() {
+        return Err(refusal);
+    }
+    end(store, writer, &|_| true)?;
+    Ok(LogRoom::AfterFlush)
+}
+
+/// Keeps room in a new log for a write of `len_bytes`.
+fn reserve_first(store: &Store, writer: &Writer, len_bytes: usize) -> Result<(), EngineError> {
+    let has_room = writer.wal.as_ref().is_some_and(|wal| wal.reserve(len_bytes));
+    if has_room || writer.tier == Tier::Fast { Ok(()) } else { Err(store.no_space()) }
 }
 
 /// Ends a log on flash that has no room for a write of `len_bytes`, while the content of memory
@@ -62,23 +108,24 @@ pub(crate) fn leave_full_flash(
     if wal.is_none_or(|wal| wal.reserve(len_bytes)) {
         return Ok(());
     }
-    rotate(store, writer, &|_| false, len_bytes)
+    end(store, writer, &|_| false)?;
+    begin(store, writer, len_bytes)?;
+    reserve_first(store, writer, len_bytes)
 }
 
 /// Ends the log, the memtables of the keyspaces that `which` selects, and those that keep logs
-/// beyond the limit. Begins new ones (E3), with room for a first write of `len_bytes`.
-pub(crate) fn rotate(
+/// beyond the limit (E3). The next write begins another log: a flush needs none.
+pub(crate) fn end(
     store: &Store,
     writer: &mut Writer,
     which: &dyn Fn(&KeyspaceState) -> bool,
-    len_bytes: usize,
 ) -> Result<(), EngineError> {
     if let Some(wal) = &writer.wal {
         let becomes_table = store.options.logs_are_tables && !writer.is_log_shared;
         let ended = if becomes_table { wal.close() } else { wal.finish() };
         ended.map_err(|error| store.failed(error))?;
         writer.finished_log_bytes += wal.len_bytes();
-        store.end_log(writer.log, wal.len_bytes());
+        store.end_log(writer.log, wal.len_bytes(), writer.next_seq);
         writer.wal = None;
     }
     if writer.is_log_shared {
@@ -89,7 +136,7 @@ pub(crate) fn rotate(
             }
         }
     }
-    start_log(store, writer, len_bytes)?;
+    let next = writer.next_log(|| LogId(store.new_id()));
     let keeps_old_logs = log_keepers(store);
     for keyspace in store.all_keyspaces() {
         // A band holds the writes of one memtable, so both end together (B1).
@@ -97,7 +144,7 @@ pub(crate) fn rotate(
             || keeps_old_logs.contains(&keyspace.id)
             || store.options.logs_are_tables;
         if is_due {
-            keyspace.rotate(writer.log);
+            keyspace.rotate(next);
         }
     }
     store.refresh_space();
@@ -105,9 +152,17 @@ pub(crate) fn rotate(
     Ok(())
 }
 
+/// Ends the current log so that it gives back the room that it has not written. Memtables stay.
+/// Returns false if there is no log.
+pub(crate) fn give_back_room(store: &Store) -> bool {
+    let mut writer = store.writer.lock();
+    let has_log = writer.wal.is_some() && store.check_going().is_ok();
+    has_log && end(store, &mut writer, &|_| false).is_ok()
+}
+
 /// The keyspaces whose memtables keep the oldest log, if all logs together are too long.
 pub(crate) fn log_keepers(store: &Store) -> Vec<KeyspaceId> {
-    let limit = store.options.log_len_bytes_max;
+    let limit = store.limits.all_logs_len_bytes;
     let Some((oldest, _)) = store.oldest_log().filter(|&(_, len_bytes)| len_bytes > limit) else {
         return Vec::new();
     };
@@ -116,7 +171,8 @@ pub(crate) fn log_keepers(store: &Store) -> Vec<KeyspaceId> {
     keyspaces.iter().filter(keeps).map(|keyspace| keyspace.id).collect()
 }
 
-pub(crate) fn start_log(
+/// Begins a log, with room for a first write of `len_bytes`.
+pub(crate) fn begin(
     store: &Store,
     writer: &mut Writer,
     len_bytes: usize,
@@ -124,7 +180,7 @@ pub(crate) fn start_log(
     if store.are_logs_kept() {
         return Err(store.no_space());
     }
-    let id = LogId(store.new_id());
+    let id = writer.next_log(|| LogId(store.new_id()));
     let name = id.file_name();
     let tier = store.wanted_tier();
     // Frames add less than one thirty-second.
@@ -132,7 +188,7 @@ pub(crate) fn start_log(
     let first_len_bytes = len_bytes as u64 + len_bytes as u64 / 32 + frame_len_bytes;
     let hints = Hints {
         tier,
-        expected_len_bytes: Some(store.options.memtable_len_bytes.max(first_len_bytes)),
+        expected_len_bytes: Some(store.limits.memtable_len_bytes.max(first_len_bytes)),
         purpose: CommitKind::Upkeep,
         // The group marks a log that a table may follow in its file: see `recover::is_finished`.
         group: store.options.logs_are_tables.then_some(GroupId(id.0)),
@@ -142,10 +198,8 @@ pub(crate) fn start_log(
     let log = created.map_err(|source| store.files_failed("create a log", source))?;
     let frame_id = id.frame_id(store.files.format_id());
     let wal = Wal::new(name, log, frame_id, store.options.log_frame_len_bytes);
-    writer.wal = Some(Arc::new(wal));
-    writer.log = id;
-    writer.look_at_bytes = 0;
-    (writer.log_owner, writer.is_log_shared, writer.tier) = (None, false, tier);
+    writer.begin_log(id, Arc::new(wal));
+    writer.tier = tier;
     store.add_log(id, writer.next_seq);
     Ok(())
 }

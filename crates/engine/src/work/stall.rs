@@ -3,6 +3,7 @@
 
 use crate::EngineError;
 use crate::store::due;
+use crate::store::space::{LongKeys, Shortage};
 use crate::store::{Store, gate};
 use crate::work::flush;
 use std::sync::atomic::Ordering;
@@ -30,13 +31,14 @@ pub(crate) fn pass_gate(store: &Store, is_put: bool, len_bytes: u64) -> Result<(
         }
         if let Some(shortage) = shortage {
             if store.are_logs_kept() {
-                stall_for_room(store, len_bytes)?;
+                stall_for_deletes(store, len_bytes, LongKeys::default())?;
                 continue;
             }
-            if is_put {
-                return Err(store.refusal(shortage));
+            if !is_put {
+                return stall_for_deletes(store, len_bytes, LongKeys::default());
             }
-            return stall_for_room(store, len_bytes);
+            stall_for_puts(store, shortage)?;
+            continue;
         }
         if now & gate::STOP != 0 {
             stall_stop(store)?;
@@ -52,18 +54,58 @@ pub(crate) fn pass_gate(store: &Store, is_put: bool, len_bytes: u64) -> Result<(
     }
 }
 
+/// Stalls or refuses a write whose long keys the catalog may have no room for.
+pub(crate) fn pass_long_keys(store: &Store, keys: LongKeys) -> Result<(), EngineError> {
+    if keys == LongKeys::default() { Ok(()) } else { stall_for_deletes(store, 0, keys) }
+}
+
+/// Stalls a put until it has room or no background work can make room.
+fn stall_for_puts(store: &Store, shortage: Shortage) -> Result<(), EngineError> {
+    let refusal = || Err(store.refusal(shortage));
+    if !store.options.background_work {
+        return refusal();
+    }
+    stall_until(store, &|| store.refresh_space().is_none())?;
+    if store.refresh_space().is_none() {
+        return Ok(());
+    }
+    // The log takes more than the tables of its memtables, and its garbage goes with them.
+    if !store.has_memory() {
+        return Err(store.no_space());
+    }
+    flush::flush_all(store)?;
+    stall_until(store, &|| store.refresh_space().is_none())?;
+    if store.refresh_space().is_none() { Ok(()) } else { Err(store.no_space()) }
+}
+
 /// Stalls a delete, or any write while logs from before the opening are left, until it has room or
 /// no background work can make room.
-pub(crate) fn stall_for_room(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
-    let Err(refusal) = store.check_recoverable(len_bytes, 0) else { return Ok(()) };
-    let has_room = || store.check_recoverable(len_bytes, 0).is_ok();
-    let mut ready = || has_room() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store);
-    if store.options.background_work && store.runtime.scheduler.wait_until(&mut ready).is_ok() {
-        store.check_open()?;
-        store.check_not_refused()?;
-        return store.check_recoverable(len_bytes, 0);
+fn stall_for_deletes(store: &Store, len_bytes: u64, keys: LongKeys) -> Result<(), EngineError> {
+    let check = || store.check_recoverable(len_bytes, keys);
+    let Err(refusal) = check() else { return Ok(()) };
+    if !store.options.background_work {
+        return Err(refusal);
     }
-    Err(refusal)
+    stall_until(store, &|| check().is_ok())?;
+    if check().is_ok() || store.are_logs_kept() || !store.has_memory() {
+        return check();
+    }
+    flush::flush_all(store)?;
+    stall_until(store, &|| check().is_ok())?;
+    check()
+}
+
+/// Waits until `has_room` returns true or no background work is under way or due.
+fn stall_until(store: &Store, has_room: &dyn Fn() -> bool) -> Result<(), EngineError> {
+    let start_ns = store.runtime.clock.now_ns();
+    store.runtime.scheduler.notify();
+    let mut ready = || has_room() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store);
+    let waited = store.runtime.scheduler.wait_until(&mut ready);
+    let end_ns = store.runtime.clock.now_ns();
+    store.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
+    waited.map_err(|_| EngineError::Stalled { what: "space" })?;
+    store.check_open()?;
+    store.check_not_refused()
 }
 
 /// Waits for a flush or compaction. If the background no longer tries the flush, this call tries
@@ -78,6 +120,23 @@ pub(crate) fn stall_stop(store: &Store) -> Result<(), EngineError> {
     let end_ns = store.runtime.clock.now_ns();
     store.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
     waited.map_err(|_| EngineError::Stalled { what: "a flush or compaction" })?;
+    if is_over() { Ok(()) } else { flush::flush_blocked(store) }
+}
+
+/// Waits until a flush has ended or none is due. If the background no longer tries one, this call
+/// tries it, and the result for want of space is the write's result.
+pub(crate) fn stall_for_flush(store: &Store) -> Result<(), EngineError> {
+    let start_ns = store.runtime.clock.now_ns();
+    let count = || store.tally.flush_count.load(Ordering::Relaxed);
+    let count_before = count();
+    store.runtime.scheduler.notify();
+    let is_over =
+        || count() != count_before || !due::has_flush_due(store) || store.gate() & gate::ENDS != 0;
+    let mut ready = || is_over() || flush::is_flush_blocked(store);
+    let waited = store.runtime.scheduler.wait_until(&mut ready);
+    let end_ns = store.runtime.clock.now_ns();
+    store.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
+    waited.map_err(|_| EngineError::Stalled { what: "a flush" })?;
     if is_over() { Ok(()) } else { flush::flush_blocked(store) }
 }
 

@@ -18,10 +18,10 @@ use crate::key::{Kind, Seq};
 use crate::options::WriteOptions;
 use crate::store::Store;
 use crate::store::keyspace::KeyspaceState;
-use crate::store::space::{LONG_KEY_LEN_BYTES, long_key_len_bytes};
+use crate::store::space::{LONG_KEY_LEN_BYTES, LongKeys};
 use crate::store::writer::Writer;
 use crate::wal::{Wal, WalPosition};
-use crate::work::logs;
+use crate::work::logs::{self, LogRoom};
 use crate::work::stall;
 use imbrex_record_log::Position;
 use std::sync::Arc;
@@ -37,21 +37,27 @@ pub(crate) fn write_one(
 ) -> Result<(), EngineError> {
     store.runtime.scheduler.yield_now();
     let len_bytes = key.len() + value.len();
-    if store.gate() != 0 {
-        stall::pass_gate(store, kind == Kind::Put, len_bytes as u64)?;
-    }
-    let mut writer = store.writer.lock();
-    // Checked under the lock: a close and the drop of a keyspace wait for the lock, but poisoning
-    // does not.
-    store.check_going()?;
-    store.check_not_refused()?;
-    logs::make_room(store, &mut writer, keyspace, len_bytes)?;
+    let mut writer = loop {
+        if store.gate() != 0 {
+            stall::pass_gate(store, kind == Kind::Put, len_bytes as u64)?;
+        }
+        if key.len() > LONG_KEY_LEN_BYTES || kind == Kind::RangeDelete {
+            stall::pass_long_keys(store, LongKeys::of(kind, key, value))?;
+        }
+        let mut writer = store.writer.lock();
+        // Checked under the lock: a close and the drop of a keyspace wait for the lock, but
+        // poisoning does not.
+        store.check_going()?;
+        store.check_not_refused()?;
+        match logs::make_room(store, &mut writer, keyspace, len_bytes)? {
+            LogRoom::Ready => break writer,
+            LogRoom::AfterFlush => drop(writer),
+        }
+        stall::stall_for_flush(store)?;
+    };
     logs::leave_full_flash(store, &mut writer, len_bytes)?;
     keyspace.check_exists()?;
     store.check_long_write(kind == Kind::Put, len_bytes as u64)?;
-    if key.len() > LONG_KEY_LEN_BYTES || kind == Kind::RangeDelete {
-        check_long_keys(store, long_key_len_bytes(kind, key, value))?;
-    }
     let seq = writer.next_seq;
     let op = SingleOp::new(seq, keyspace.id, kind, key, value);
     let (wal, position, content) = log(store, &writer, &op.parts())?;
@@ -80,30 +86,33 @@ pub(crate) fn write_batch(
     if batch.is_empty() {
         return if options.sync { sync(store) } else { Ok(()) };
     }
-    if store.gate() != 0 {
-        let has_put = batch.view().ops().any(|(_, op)| op.kind == Kind::Put);
-        stall::pass_gate(store, has_put, batch.len_bytes() as u64)?;
-    }
-    let mut writer = store.writer.lock();
-    store.check_going()?;
-    store.check_not_refused()?;
-    let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
-    let mut long_keys_len_bytes = 0;
-    let mut has_put = false;
-    for (_, op) in batch.view().ops() {
-        has_put |= op.kind == Kind::Put;
-        long_keys_len_bytes += long_key_len_bytes(op.kind, op.key, op.value);
-        if touched.iter().all(|keyspace| keyspace.id != op.keyspace) {
-            let keyspace = existing(store, op.keyspace)?;
-            keyspace.check_exists()?;
-            touched.push(keyspace);
+    let has_put = batch.view().ops().any(|(_, op)| op.kind == Kind::Put);
+    let touched = touched(store, batch)?;
+    let of_each = batch.view().ops().map(|(_, op)| LongKeys::of(op.kind, op.key, op.value));
+    let long_keys = of_each.fold(LongKeys::default(), LongKeys::with);
+    let mut writer = loop {
+        if store.gate() != 0 {
+            stall::pass_gate(store, has_put, batch.len_bytes() as u64)?;
         }
-    }
-    for keyspace in &touched {
-        logs::make_room(store, &mut writer, keyspace, batch.len_bytes())?;
-    }
+        stall::pass_long_keys(store, long_keys)?;
+        let mut writer = store.writer.lock();
+        store.check_going()?;
+        store.check_not_refused()?;
+        let mut room = LogRoom::Ready;
+        for keyspace in &touched {
+            keyspace.check_exists()?;
+            room = logs::make_room(store, &mut writer, keyspace, batch.len_bytes())?;
+            if room == LogRoom::AfterFlush {
+                break;
+            }
+        }
+        if room == LogRoom::Ready {
+            break writer;
+        }
+        drop(writer);
+        stall::stall_for_flush(store)?;
+    };
     logs::leave_full_flash(store, &mut writer, batch.len_bytes())?;
-    check_long_keys(store, long_keys_len_bytes)?;
     store.check_long_write(has_put, batch.len_bytes() as u64)?;
     let first_seq = writer.next_seq;
     let (wal, position, content) = log(store, &writer, &[batch.encode(first_seq)])?;
@@ -128,8 +137,15 @@ pub(crate) fn write_batch(
     if options.sync { sync_to(store, &wal, position) } else { Ok(()) }
 }
 
-fn check_long_keys(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
-    if len_bytes == 0 { Ok(()) } else { store.check_recoverable(0, len_bytes) }
+/// The keyspaces that `batch` writes to.
+fn touched(store: &Store, batch: &WriteBatch) -> Result<Vec<Arc<KeyspaceState>>, EngineError> {
+    let mut touched: Vec<Arc<KeyspaceState>> = Vec::new();
+    for (_, op) in batch.view().ops() {
+        if touched.iter().all(|keyspace| keyspace.id != op.keyspace) {
+            touched.push(existing(store, op.keyspace)?);
+        }
+    }
+    Ok(touched)
 }
 
 fn existing(store: &Store, id: KeyspaceId) -> Result<Arc<KeyspaceState>, EngineError> {
@@ -159,7 +175,7 @@ fn end_write(store: &Store, writer: &mut Writer, last_seq: Seq, op_count: u64, l
     writer.op_count += op_count;
     store.publish(last_seq);
     let log_len_bytes = writer.wal.as_ref().map_or(0, |wal| wal.len_bytes());
-    if writer.is_log_shared && writer.look_at_bytes <= log_len_bytes {
+    if writer.look_at_bytes <= log_len_bytes {
         writer.look_at_bytes = store.look_at_growth(log_len_bytes);
     }
 }

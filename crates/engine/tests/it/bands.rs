@@ -4,11 +4,11 @@ use crate::stage::{Stage, key, seeded, small, zoned};
 use imbrex_clockwork::{Order, Prng};
 use imbrex_engine::{Db, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_files::{
-    Commit, FileBuffer, FileInfo, FileReader, Files, FilesError, Hints, LogWriter, Persisted,
-    SpaceUse,
+    Commit, FileBuffer, FileInfo, FileKind, FileReader, Files, FilesError, Hints, LogWriter,
+    Persisted, SpaceUse,
 };
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -142,7 +142,10 @@ fn a_shared_log_is_flushed_as_ever() {
 pub(crate) struct Crowded {
     files: Arc<dyn Files>,
     refuses_band: AtomicBool,
-    pub(crate) refuses_log: AtomicBool,
+    /// So many logs are refused from now on.
+    pub(crate) refused_log_count: AtomicUsize,
+    /// A log is refused while another one exists.
+    pub(crate) has_room_for_one_log: AtomicBool,
     pub(crate) refuses_from_level: AtomicU8,
     /// New logs are promised no more room than they already have.
     promises_nothing: AtomicBool,
@@ -154,13 +157,14 @@ impl Crowded {
     const REFUSAL: FilesError = FilesError::NoSpace { needed_bytes: 100, free_bytes: 0 };
 
     pub(crate) fn new(files: Arc<dyn Files>) -> Arc<Crowded> {
-        let [refuses_band, refuses_log, promises_nothing] = Default::default();
+        let [refuses_band, has_room_for_one_log, promises_nothing] = Default::default();
         let refuses_from_level = AtomicU8::new(u8::MAX);
         let gives_up = Mutex::default();
         Arc::new(Crowded {
             files,
             refuses_band,
-            refuses_log,
+            refused_log_count: AtomicUsize::new(0),
+            has_room_for_one_log,
             refuses_from_level,
             promises_nothing,
             gives_up,
@@ -189,12 +193,17 @@ impl Files for Crowded {
         self.files.open_persisted(file)
     }
     fn create_log(&self, name: &str, hints: Hints) -> Result<Arc<dyn LogWriter>, FilesError> {
-        if self.refuses_log.swap(false, Ordering::SeqCst) {
+        let is_one_too_many = self.has_room_for_one_log.load(Ordering::SeqCst)
+            && self.files.list("").iter().any(|file| file.kind == FileKind::Log);
+        let one_less = |count: usize| count.checked_sub(1);
+        let count =
+            self.refused_log_count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+        if count.is_ok() || is_one_too_many {
             return Err(Crowded::REFUSAL);
         }
         let log = self.files.create_log(name, hints)?;
         Ok(match self.promises_nothing.load(Ordering::SeqCst) {
-            true => Arc::new(Unpromised { log, was_refused: AtomicBool::new(false) }),
+            true => Arc::new(Unpromised { log }),
             false => log,
         })
     }
@@ -206,6 +215,9 @@ impl Files for Crowded {
     }
     fn app_records(&self) -> Vec<Vec<u8>> {
         self.files.app_records()
+    }
+    fn reclaim(&self) -> Result<(), FilesError> {
+        self.files.reclaim()
     }
     fn space(&self) -> SpaceUse {
         let given_up = self.gives_up.lock().unwrap().take();
@@ -226,21 +238,18 @@ impl Files for Crowded {
 #[derive(Debug)]
 struct Unpromised {
     log: Arc<dyn LogWriter>,
-    was_refused: AtomicBool,
 }
 
 impl LogWriter for Unpromised {
     fn append(&self, data: &[u8]) -> Result<u64, FilesError> {
         // Batches arrive one frame at a time.
         let is_more = small().log_frame_len_bytes < data.len();
-        let was_refused = self.was_refused.load(Ordering::SeqCst);
-        assert!(!was_refused && !is_more, "it takes the room of another log");
+        assert!(!is_more, "it takes the room of another log");
         self.log.append(data)
     }
     fn reserve(&self, len_bytes: u64) -> bool {
-        let is_there = len_bytes <= self.log.len_bytes();
-        self.was_refused.fetch_or(!is_there, Ordering::SeqCst);
-        is_there
+        // A frame and its padding, but no table.
+        len_bytes <= self.log.len_bytes() + small().log_frame_len_bytes as u64 + 3 * 4096
     }
     fn sync(&self) -> Result<(), FilesError> {
         self.log.sync()
@@ -299,8 +308,8 @@ fn a_band_without_room_in_the_catalog_is_flushed_as_ever() {
     assert_only_the_next_one_is_a_band(&db, &mut map);
 }
 
-/// Two keyspaces share a log, and no other can be started when it ends. Neither memtable may use it
-/// as a table.
+/// Two keyspaces share a log. Neither memtable may use it as a table, and neither flush needs another
+/// log.
 #[test]
 fn a_shared_log_without_a_successor_is_flushed_as_ever() {
     let stage = zoned(128, Order::SmallestTime);
@@ -311,13 +320,13 @@ fn a_shared_log_without_a_successor_is_flushed_as_ever() {
     let mut map = Map::new();
     load(&db, &mut map, 10);
     other.put("of the other", "value").unwrap();
-    files.refuses_log.store(true, Ordering::SeqCst);
-    let refusal = db.flush().unwrap_err();
-    assert!(refusal.is_no_space(), "{refusal}");
+    files.refused_log_count.store(1, Ordering::SeqCst);
     db.flush().unwrap();
     let is_banded = |db: &Db| db.metrics().keyspaces[0].unsorted_len_bytes > 0;
     assert!(!is_banded(&db));
     compare(&db, &map);
+    let refusal = other.put("of the other", "value").unwrap_err();
+    assert!(refusal.is_no_space(), "{refusal}");
     load(&db, &mut map, 10);
     db.flush().unwrap();
     assert!(is_banded(&db));

@@ -233,7 +233,8 @@ fn refused_its_log() -> (Arc<Crowded>, Db) {
     let db = Db::open(Arc::clone(&files) as _, stage.runtime, small()).unwrap();
     let ks = db.default_keyspace();
     ks.put("a", "b").unwrap();
-    files.refuses_log.store(true, Ordering::SeqCst);
+    // Before and after the flush that the put waits for.
+    files.refused_log_count.store(2, Ordering::SeqCst);
     let refused = (0..1000).find_map(|n| ks.put(key(n), [7; 900]).err()).unwrap();
     assert!(refused.is_no_space(), "{refused}");
     (files, db)

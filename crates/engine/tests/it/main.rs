@@ -5,6 +5,7 @@ mod bands;
 mod basic;
 mod crowded;
 mod found;
+mod full_drive;
 mod gear;
 mod hardship;
 mod kept_logs;

@@ -61,7 +61,7 @@ fn compare(db: &Db, map: &Map, what: &str) {
 
 /// Puts until one is refused; returns whether one was.
 fn fill(db: &Db, map: &mut Map, prng: &mut Prng, key_count: u64) -> bool {
-    for _ in 0..30_000 {
+    for _ in 0..40_000 {
         let (key, value) = (key(prng.below(key_count)), value(prng, 900));
         match db.default_keyspace().put(&key, &value) {
             Ok(()) => _ = map.insert(key, value),
@@ -76,16 +76,17 @@ fn fill(db: &Db, map: &mut Map, prng: &mut Prng, key_count: u64) -> bool {
 
 #[test]
 fn a_full_drive_takes_deletes_and_then_puts_again() {
+    const KEY_COUNT: u64 = 100_000;
     for (name, options) in policies() {
         let keyspace = KeyspaceOptions { table_len_bytes: 60 << 10, ..options.keyspace };
         let options = Options { memtable_len_bytes: 64 << 10, keyspace, ..options };
         let stage = seeded(24, 3);
         let db = stage.create(options.clone());
         let (mut map, mut prng) = (Map::new(), Prng::new(3));
-        assert!(fill(&db, &mut map, &mut prng, 40_000), "{name}: the drive never fills up");
+        assert!(fill(&db, &mut map, &mut prng, KEY_COUNT), "{name}: the drive never fills up");
         compare(&db, &map, name);
         // Nine in ten keys are deleted, one by one.
-        for number in (0..40_000).filter(|number| number % 10 != 3) {
+        for number in (0..KEY_COUNT).filter(|number| number % 10 != 3) {
             if map.remove(&key(number)).is_some() {
                 db.default_keyspace().delete(key(number)).unwrap();
             }

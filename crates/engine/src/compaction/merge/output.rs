@@ -14,6 +14,7 @@ use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
 use crate::options::KeyspaceOptions;
 use crate::range_del::FragmentedTombstones;
+use crate::store::space::LONG_KEY_LEN_BYTES;
 use crate::table::{INLINE_LEN_BYTES_MAX, TableBuilder, TableOptions, ValuePlace};
 use crate::version::edit::{LogId, TableAdd};
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
@@ -110,6 +111,17 @@ fn is_worth_a_place(trailer: Trailer, value: &[u8]) -> bool {
     trailer.kind() == Some(Kind::Put) && INLINE_LEN_BYTES_MAX < value.len()
 }
 
+/// A table is at least so many times as long as the bounds that its record in the catalog holds
+/// beyond short keys.
+const TABLE_LEN_PER_BOUNDS: u64 = 512;
+
+/// The length from which a table with keys of `key_len_bytes` is worth its record in the catalog.
+/// Otherwise tables of very long keys would fill the catalog of an empty drive.
+#[inline]
+pub(crate) fn worth_len_bytes(key_len_bytes: u64) -> u64 {
+    2 * TABLE_LEN_PER_BOUNDS * key_len_bytes.saturating_sub(LONG_KEY_LEN_BYTES as u64)
+}
+
 impl OutputWriter {
     pub(crate) fn new(spec: OutputSpec) -> OutputWriter {
         OutputWriter {
@@ -153,7 +165,9 @@ impl OutputWriter {
             self.pass_staying(home)?;
         }
         let Some(builder) = &self.builder else { return Ok(()) };
-        let is_long = builder.len_bytes_estimate() >= self.spec.options.table_len_bytes;
+        let len_bytes_min =
+            self.spec.options.table_len_bytes.max(worth_len_bytes(user_key.len() as u64));
+        let is_long = builder.len_bytes_estimate() >= len_bytes_min;
         let is_full = is_long && self.spec.band.is_none();
         let has_grandparents = self.grandparent_at < self.spec.grandparents.len();
         if is_full || (has_grandparents && self.overlaps_enough(user_key)) {

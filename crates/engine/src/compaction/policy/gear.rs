@@ -21,6 +21,8 @@
 //!       compaction would otherwise stop.
 //!   X2  One turn runs at a time, and no other compaction of the keyspace runs meanwhile.
 //!
+//! If space is short, windows do not count: what frees most for each byte moved goes down.
+//!
 //! A window is a set of tables rather than zones, because zones are reused. It exists only in
 //! memory. After reopening, it is chosen again; the tables left from the old one are the oldest, so
 //! the new one is almost the same.
@@ -69,11 +71,12 @@ impl Policy for Gear {
         if !situation.busy.is_idle() {
             return None;
         }
-        leveled::urgent_levels(situation)
-            .into_iter()
-            .find_map(|level| match level {
-                0 => leveled::plan_runs(situation),
-                _ => plan_turn(situation, level),
+        leveled::plan_for_space(situation)
+            .or_else(|| {
+                leveled::urgent_levels(situation).into_iter().find_map(|level| match level {
+                    0 => leveled::plan_runs(situation),
+                    _ => plan_turn(situation, level),
+                })
             })
             .or_else(|| leveled::plan_deletes(situation))
     }

@@ -13,12 +13,15 @@
 //! [`COMPACTION_TABLE_COUNT_MAX`] tables' worth of bytes. The reason: each compaction also rewrites
 //! the two tables that overlap its ends, and a longer one pays for them less often.
 //!
+//! If space is short, the victims are those that free most for each byte moved (`gain`), down to the
+//! last level.
+//!
 //! With [`VictimGrowth::Single`] the policy does what LevelDB 1.19 does: one victim at a time, from
 //! level 0 on. This is the baseline that the papers compare with.
 
 use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
 use crate::compaction::policy::closure::{Placed, TableClosure, placed};
-use crate::compaction::policy::set_aware;
+use crate::compaction::policy::{gain, set_aware};
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::version::{KeyRange, LEVEL_COUNT, Level, Run, RunId, TableSlot, Version};
@@ -41,11 +44,12 @@ pub(crate) struct Leveled;
 
 impl Policy for Leveled {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        urgent_levels(situation)
-            .into_iter()
-            .find_map(|level| match level {
-                0 => plan_runs(situation),
-                _ => plan_len(situation, level),
+        plan_for_space(situation)
+            .or_else(|| {
+                urgent_levels(situation).into_iter().find_map(|level| match level {
+                    0 => plan_runs(situation),
+                    _ => plan_len(situation, level),
+                })
             })
             .or_else(|| {
                 let waits = is_single(situation) && !situation.is_space_short;
@@ -108,6 +112,15 @@ impl Policy for Leveled {
     }
 }
 
+/// If space is short, the tables that consist mostly of deletes, and after them what frees most for
+/// each byte moved.
+pub(super) fn plan_for_space(situation: &Situation<'_>) -> Option<Plan> {
+    if !situation.is_space_short {
+        return None;
+    }
+    plan_deletes(&situation.with_space()).or_else(|| gain::plan(situation))
+}
+
 /// Whether one victim at a time goes down.
 fn is_single(situation: &Situation<'_>) -> bool {
     situation.options.victim_growth == VictimGrowth::Single
@@ -167,13 +180,20 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
 
 /// The score of level 0. It is due when it has `l0_compact_run_count` runs, or as many as slow
 /// writers down if that is fewer. Otherwise writers would wait for a compaction that never becomes
-/// due.
+/// due. It is due with fewer runs if the drive would soon have no room to merge all of it: smaller
+/// merges write level 1 more often.
 fn runs_score(situation: &Situation<'_>) -> u64 {
     let options = situation.options;
     let full = u64::from(options.l0_compact_run_count.min(options.l0_slowdown_run_count));
-    let due_count = if situation.is_eager { 1 } else { full };
+    let due_count = if situation.is_eager || is_room_tight(situation) { 1 } else { full };
     let run_count = situation.version.levels[0].runs.len() as u64;
     if run_count >= due_count { run_count * 1024 / due_count.max(1) } else { 0 }
+}
+
+/// Whether levels 0 and 1 together take more than half of the room of a merge.
+fn is_room_tight(situation: &Situation<'_>) -> bool {
+    let [level_0, level_1, ..] = &situation.version.levels;
+    situation.room.len_bytes / 2 < level_0.len_bytes() + level_1.len_bytes()
 }
 
 /// The length up to which a level is not too long.

@@ -2,6 +2,7 @@
 //! [`Situation`](crate::compaction::situation::Situation) and has no side effects.
 
 mod closure;
+mod gain;
 pub(crate) mod gear;
 pub(crate) mod gear_turn;
 pub(crate) mod leveled;

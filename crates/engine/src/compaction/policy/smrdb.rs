@@ -64,11 +64,22 @@ impl Policy for Smrdb {
         let run_count = situation.version.levels[0].runs.len();
         let options = situation.options;
         let due_count = options.l0_compact_run_count.min(options.l0_slowdown_run_count);
-        let down = || {
+        let down = |due_count: u32| {
             let reason = Reason::Runs { run_count };
             (run_count >= due_count as usize).then(|| plan_down(situation, reason)).flatten()
         };
-        down().or_else(|| plan_overlaps(situation)).or_else(|| plan_deletes(situation))
+        let overlaps = |count_max: u32| plan_overlaps(situation, count_max as usize);
+        if situation.is_space_short {
+            // Tables over one key hide what is in the older ones. Those with the most overlaps free
+            // most for each byte moved.
+            return overlaps(1)
+                .or_else(|| down(1))
+                .or_else(|| plan_deletes(situation))
+                .or_else(|| plan_joins(situation));
+        }
+        down(due_count)
+            .or_else(|| overlaps(options.overlap_count_max))
+            .or_else(|| plan_deletes(situation))
     }
 
     fn plan_manual(
@@ -201,12 +212,12 @@ fn spread<'a>(meta: &'a TableMeta, histogram: &'a Histogram) -> Spread<'a> {
     Spread { smallest: &meta.smallest, largest: &meta.largest, histogram }
 }
 
-/// Merges tables of level 1 with one another if too many cover one key, starting with the table
-/// that overlaps the most others.
-fn plan_overlaps(situation: &Situation<'_>) -> Option<Plan> {
+/// Merges tables of level 1 with one another if more than `count_max` cover one key, starting with the
+/// table that overlaps the most others.
+fn plan_overlaps(situation: &Situation<'_>, count_max: usize) -> Option<Plan> {
     let level_1 = &situation.version.levels[1];
     let depth = depth(level_1);
-    if depth <= situation.options.overlap_count_max as usize {
+    if depth <= count_max {
         return None;
     }
     let reason = Reason::Overlaps { table_count: depth };
@@ -291,6 +302,29 @@ fn plan_deletes(situation: &Situation<'_>) -> Option<Plan> {
         let reason = Reason::Deletes { level: 1 };
         let none = TableClosure::default();
         hides_some.then(|| build(situation, &none, &chosen, Work::Merge, reason)).flatten()
+    })
+}
+
+/// Merges neighbours of level 1 that fill fewer zones than they take.
+fn plan_joins(situation: &Situation<'_>) -> Option<Plan> {
+    let level_1 = &situation.version.levels[1];
+    let grain_bytes = situation.room.grain_bytes;
+    let mut by_key: Vec<Placed> = placed(level_1).collect();
+    by_key.sort_by(|a, b| a.1.meta.smallest.cmp(&b.1.meta.smallest));
+    let is_short = |placed: &Placed| placed.1.meta.len_bytes * 2 <= grain_bytes;
+    let (reason, none) = (Reason::Space { level: 1 }, TableClosure::default());
+    (0..by_key.len()).filter(|from| is_short(&by_key[*from])).find_map(|from| {
+        let mut chosen = TableClosure::default();
+        let mut best = None;
+        for next in by_key[from..].iter().take_while(|next| is_short(next)) {
+            chosen.close_over_newer(level_1, next.clone());
+            if chosen.tables.len() > INPUT_TABLE_COUNT_MAX {
+                break;
+            }
+            let Some(plan) = build(situation, &none, &chosen, Work::Merge, reason) else { break };
+            best = Some(plan).filter(|plan| situation.is_gaining(plan)).or(best);
+        }
+        best
     })
 }
 

@@ -1,16 +1,19 @@
 //! Admission as a table: the space, and the writes that it admits.
 
 use super::*;
+use crate::options::Options;
 use imbrex_files::CatalogUse;
 
 const MIB: u64 = 1 << 20;
-const LIMITS: Limits = Limits { memtable_len_bytes: 8 * MIB, free_memtable_count_min: 2 };
 const NONE: Holds = Holds {
     are_logs_kept: false,
     is_compaction_blocked: false,
     has_checkpoint: false,
     room_max_bytes: u64::MAX,
 };
+/// The tables of a memtable of 8 MiB.
+const TABLES_BYTES: u64 = 8 * MIB + MIB / 2 + 9 * TABLE_EXTRA_BYTES;
+const NO_KEYS: LongKeys = LongKeys { len_bytes: 0, longest_len_bytes: 0 };
 
 fn space(free_bytes: u64, grain_bytes: u64, catalog_used_bytes: u64) -> SpaceUse {
     SpaceUse {
@@ -19,18 +22,29 @@ fn space(free_bytes: u64, grain_bytes: u64, catalog_used_bytes: u64) -> SpaceUse
         dead_bytes: 0,
         free_bytes,
         reserve_bytes: MIB,
+        ordinary_bytes: free_bytes.saturating_sub(MIB),
+        upkeep_bytes: free_bytes,
         grain_bytes,
+        unit_bytes: 0,
         catalog: CatalogUse { used_bytes: catalog_used_bytes, capacity_bytes: MIB },
     }
 }
 
-/// Keyspaces with tables of 1 MiB, and one memtable of `len_bytes` each, unless that is 0.
+/// Memtables of 8 MiB, and as much for deletes.
+fn limits() -> Limits {
+    let options = Options { memtable_len_bytes: 8 * MIB, ..Options::default() };
+    Limits::new(&options, &space(0, 0, 0))
+}
+
+/// Keyspaces with tables of 1 MiB and merges of 4 MiB, and one memtable of `len_bytes` each, unless
+/// that is 0.
 fn memory(keyspace_count: u64, len_bytes: u64, grain_bytes: u64) -> InMemory {
     let mut in_memory = InMemory::default();
     for _ in 0..keyspace_count {
-        in_memory.add_keyspace(&LIMITS, MIB);
+        in_memory.add_keyspace(&limits(), MIB, 4 * MIB);
         if len_bytes > 0 {
-            in_memory.add_memtable(len_bytes, 0, MIB, grain_bytes);
+            let memory = MemoryUse { len_bytes, long_keys: NO_KEYS };
+            in_memory.add_memtable(&memory, MIB, grain_bytes);
         }
     }
     in_memory
@@ -46,77 +60,104 @@ fn puts_are_refused_before_deletes() {
     let logs = Holds { are_logs_kept: true, ..NONE };
     let blocked = Holds { is_compaction_blocked: true, ..NONE };
     let (drive, catalog) = (Some(Place::Drive), Some(Place::Catalog));
-    // Columns: free space, bytes in memory of each keyspace, keyspaces, grain, catalog; then puts,
-    // deletes.
+    let kept = Some(Place::KeptLogs);
+    // The reserve, two memtables, and the tables of what is in memory.
+    let least = 17 * MIB + TABLES_BYTES;
+    let for_deletes = TABLES_BYTES + 4 * MIB;
+    // Columns: free space, keyspaces and MiB in memory of each, grain, catalog; then puts, deletes.
     let cases = [
         ("an empty store", 64 * MIB, (1, 0), 0, 0, NONE, None, None),
-        ("two memtables and the reserve are free", 17 * MIB, (1, 8), 0, 0, NONE, None, None),
-        ("a byte less", 17 * MIB - 1, (1, 8), 0, 0, NONE, drive, None),
-        ("less than memory takes beside its log", 10 * MIB, (1, 8), 0, 0, NONE, drive, drive),
+        ("two memtables and the reserve are free", least, (1, 8), 0, 0, NONE, None, None),
+        ("a byte less", least - 1, (1, 8), 0, 0, NONE, drive, None),
+        ("just the room of deletes", for_deletes, (1, 8), 0, 0, NONE, drive, None),
+        ("less than that", for_deletes - 1, (1, 8), 0, 0, NONE, drive, drive),
         ("keyspaces share a log", 36 * MIB, (4, 8), 0, 0, NONE, drive, drive),
         ("nearly no room in the catalog", 64 * MIB, (1, 8), 0, crowded, NONE, catalog, None),
         ("no room in the catalog", 64 * MIB, (1, 8), 0, MIB, NONE, catalog, catalog),
         ("whole zones", 64 * MIB, (1, 1), 4 * MIB, 0, NONE, None, None),
-        (
-            "as many zones as memory and a delete take",
-            24 * MIB,
-            (1, 1),
-            4 * MIB,
-            0,
-            NONE,
-            None,
-            None,
-        ),
+        ("zones for memory and a delete", 24 * MIB, (1, 1), 4 * MIB, 0, NONE, None, None),
         ("too few zones", 20 * MIB, (1, 1), 4 * MIB, 0, NONE, drive, drive),
-        (
-            "logs of before",
-            64 * MIB,
-            (1, 8),
-            0,
-            0,
-            logs,
-            Some(Place::KeptLogs),
-            Some(Place::KeptLogs),
-        ),
+        ("logs of before", 64 * MIB, (1, 8), 0, 0, logs, kept, kept),
         ("a blocked compaction", 64 * MIB, (1, 8), 0, 0, blocked, Some(Place::Compaction), None),
     ];
     for (what, free, (keyspaces, mib), grain, catalog, holds, puts, deletes) in cases {
         let in_memory = memory(keyspaces, mib * MIB, grain);
-        let admission = assess(space(free, grain, catalog), in_memory, LIMITS, holds);
+        let admission = assess(space(free, grain, catalog), in_memory, limits(), holds);
         assert_eq!(place(admission.puts()), puts, "puts: {what}");
-        assert_eq!(place(admission.deletes(0, 0)), deletes, "deletes: {what}");
+        assert_eq!(place(admission.deletes(0, NO_KEYS)), deletes, "deletes: {what}");
+    }
+}
+
+#[test]
+fn a_shortage_lacks_what_it_names() {
+    for free_bytes in (0..40).map(|mib| mib * MIB) {
+        for holds in [NONE, Holds { is_compaction_blocked: true, ..NONE }] {
+            let in_memory = memory(2, 8 * MIB, 0);
+            let admission = assess(space(free_bytes, 0, 0), in_memory, limits(), holds);
+            let shortages = [admission.puts().err(), admission.deletes(0, NO_KEYS).err()];
+            for shortage in shortages.into_iter().flatten() {
+                let is_less = shortage.free_bytes < shortage.needed_bytes;
+                assert!(is_less || shortage.place == Place::Compaction, "{shortage:?}");
+            }
+        }
     }
 }
 
 #[test]
 fn a_long_put_needs_its_length_twice() {
-    let admission = assess(space(64 * MIB, 0, 0), memory(1, 8 * MIB, 0), LIMITS, NONE);
-    assert_eq!(admission.long_put(23 * MIB), Ok(()));
-    let shortage = admission.long_put(24 * MIB).unwrap_err();
-    assert_eq!(
-        shortage,
-        Shortage { place: Place::Drive, needed_bytes: 64 * MIB, free_bytes: 63 * MIB }
-    );
+    let in_memory = memory(1, 8 * MIB, 0);
+    let admission = assess(space(64 * MIB, 0, 0), in_memory, limits(), NONE);
+    let len_bytes = (63 * MIB - 16 * MIB - TABLES_BYTES) / 2;
+    assert_eq!(admission.long_put(len_bytes), Ok(()));
+    let shortage = admission.long_put(len_bytes + 1).unwrap_err();
+    assert_eq!((shortage.place, shortage.free_bytes), (Place::Drive, 63 * MIB));
 }
 
+/// A memtable of many long keys becomes few tables. Each key was counted as if it bounded one.
 #[test]
-fn long_keys_are_counted_twice_in_the_catalog() {
-    let admission = assess(space(64 * MIB, 0, MIB - 100_000), memory(1, 0, 0), LIMITS, NONE);
-    assert_eq!(admission.deletes(0, 40_000), Ok(()));
-    assert_eq!(place(admission.deletes(0, 50_000)), Some(Place::Catalog));
+fn the_longest_key_counts_for_each_table() {
+    let used = MIB - 100_000;
+    let admission = assess(space(64 * MIB, 0, used), memory(1, 0, 0), limits(), NONE);
+    let keys = |len_bytes| LongKeys { len_bytes, longest_len_bytes: len_bytes };
+    assert_eq!(admission.deletes(0, keys(40_000)), Ok(()));
+    assert_eq!(place(admission.deletes(0, keys(50_000))), Some(Place::Catalog));
+    let mut in_memory = memory(1, 0, 0);
+    let long_keys = LongKeys { len_bytes: MIB, longest_len_bytes: 1000 };
+    in_memory.add_memtable(&MemoryUse { len_bytes: 2 * MIB - 1, long_keys }, MIB, 0);
+    assert_eq!(in_memory.catalog_len_bytes, 2 * (300 + 2 * 1000));
 }
 
 #[test]
 fn a_compaction_leaves_what_memory_and_deletes_need() {
-    let room = |grain, holds| {
-        let admission = assess(space(64 * MIB, grain, 0), memory(2, MIB, grain), LIMITS, holds);
+    let room = |free_mib, grain, holds| {
+        let in_memory = memory(2, MIB, grain);
+        let admission = assess(space(free_mib * MIB, grain, 0), in_memory, limits(), holds);
         let room = admission.room();
         (room.len_bytes / MIB, room.gaining_len_bytes / MIB)
     };
-    assert_eq!(room(0, NONE), (64, 64));
-    // 2 MiB in memory, a third in addition, and a quarter of a memtable.
-    assert_eq!(room(0, Holds { has_checkpoint: true, ..NONE }), (59, 59));
+    // 2 MiB in memory, what their tables take besides, and 8 MiB for deletes.
+    assert_eq!(room(64, 0, NONE), (53, 53));
+    assert_eq!(room(64, 0, Holds { has_checkpoint: true, ..NONE }), (53, 53));
+    // If memory finds no room, only a compaction can make some.
+    assert_eq!(room(2, 0, NONE), (2, 2));
+    assert_eq!(room(2, 0, Holds { has_checkpoint: true, ..NONE }), (0, 0));
     // 2 tables of 2 grains each and 2 logs, then 4 grains for deletes.
-    assert_eq!(room(4 * MIB, NONE), (24, 40));
-    assert_eq!(room(4 * MIB, Holds { room_max_bytes: 30 * MIB, ..NONE }), (24, 30));
+    assert_eq!(room(64, 4 * MIB, NONE), (24, 40));
+    assert_eq!(room(64, 4 * MIB, Holds { room_max_bytes: 30 * MIB, ..NONE }), (24, 30));
+}
+
+/// A store of three keyspaces on 16 whole zones could neither flush nor merge after some deletes: each
+/// short table took a zone.
+#[test]
+fn a_drive_of_whole_zones_has_some_for_each_keyspace() {
+    let with_zones = |zone_count: u64, keyspace_count: u64| {
+        let space = SpaceUse { capacity_bytes: zone_count * MIB, ..space(0, MIB, 0) };
+        too_short(&space, keyspace_count).map(|shortage| shortage.needed_bytes / MIB)
+    };
+    assert_eq!(with_zones(16, 3), Some(20));
+    assert_eq!((with_zones(20, 3), with_zones(12, 1), with_zones(11, 1)), (None, None, Some(12)));
+    // Elsewhere the reserve decides.
+    let shared = |capacity_bytes| too_short(&SpaceUse { capacity_bytes, ..space(0, 0, 0) }, 3);
+    assert_eq!(shared(2 * MIB), None);
+    assert!(shared(2 * MIB - 1).is_some());
 }
