@@ -241,6 +241,8 @@ fn take_all(open_mode: OpenMode) {
     for ((structure, outcome), (count, reason)) in &census {
         println!("{structure:?} {outcome:?} {count} {reason}");
     }
+    let has_marks = census.keys().any(|(structure, _)| *structure == Structure::LogLastFrame);
+    assert!(has_marks, "no log ends with a frame that records what is durable");
 }
 
 /// Whether a flipped bit of `structure` may have this outcome.

@@ -4,7 +4,7 @@ use crate::cuts::Cuts;
 use crate::kill_switch::KillSwitch;
 use crate::report::{Report, WorkCounts};
 use crate::scenario::{Scenario, Target, UNIT_LEN};
-use imbrex::stack::{Drives, LayoutError, Mounted, mount};
+use imbrex::stack::{Drives, LayoutError, Mounted, Recipe, mount};
 use imbrex_clockwork::{Budget, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Lba};
 use imbrex_disk_sim::{FailAt, FaultPlan, PowerCycle, Profile, SimDisk, SimDiskBuilder};
@@ -149,7 +149,7 @@ impl Rig {
             .clock(Arc::clone(&runtime.clock))
             .profile(Profile::by_name("st1000dm003").expect("a profile of the simulator"))
             // As large as the disk: nothing is durable before its flush.
-            .write_cache(if setup.chance(9, 10) { scenario.geometry().len() } else { Blocks::ZERO })
+            .write_cache(if setup.chance(9, 10) { geometry.len() } else { Blocks::ZERO })
             .event_log()
             // On overlapping tracks, a write that would destroy valid data fails at once.
             .refuse_destroying()
@@ -219,7 +219,8 @@ impl Rig {
 
     /// Formats the disk for the scenario's layout or placement.
     pub(crate) fn format(&mut self) -> Result<(), String> {
-        if let Some((layout, recipe)) = self.scenario.layout.zip(self.scenario.recipe()) {
+        let recipe = self.default_recipe().or_else(|| self.scenario.recipe());
+        if let Some((layout, recipe)) = self.scenario.layout.zip(recipe) {
             let formatted = layout.format_files(self.drives(), &self.runtime, &recipe, 1);
             return formatted.map(drop).map_err(|error| format!("format: {}", chain(&error)));
         }
@@ -232,6 +233,12 @@ impl Rig {
         FileLayer::format(self.process_disk(), &options, &self.runtime)
             .map(drop)
             .map_err(|error| format!("format: {}", chain(&error)))
+    }
+
+    /// The layout's own recipe for the drive, if the run uses that.
+    pub(crate) fn default_recipe(&self) -> Option<Recipe> {
+        let layout = self.scenario.layout.filter(|_| self.scenario.target == Target::FullDrive);
+        layout.map(|layout| layout.recipe(self.disk.geometry()))
     }
 
     /// Opens the file layer, with its cleaning in the background.

@@ -33,6 +33,7 @@ pub(crate) fn run(
     let outcome = catch_unwind(AssertUnwindSafe(|| match scenario.target {
         Target::Files => files_run::run(&mut rig),
         Target::Store => store_run::run(&mut rig),
+        Target::FullDrive => store_run::full::run(&mut rig),
         Target::Blocks => blocks_run::run(&mut rig),
         Target::FileSystem => filesystem_run::run(&mut rig),
     }));

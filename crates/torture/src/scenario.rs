@@ -16,6 +16,8 @@ pub enum Target {
     Files,
     /// The key-value store on the file layer.
     Store,
+    /// The store with its layout's own options, on a drive that it fills.
+    FullDrive,
     /// The block driver.
     Blocks,
     /// The file system for foreign databases.
@@ -58,6 +60,9 @@ pub struct Scenario {
 const ZONE_LIMITS: [(Option<u32>, Option<u32>); 3] =
     [(Some(12), Some(14)), (Some(12), Some(12)), (None, Some(12))];
 
+/// As on a real drive, for the store's own options.
+const FULL_DRIVE_LIMITS: (Option<u32>, Option<u32>) = (Some(128), None);
+
 const ZONE_LEN: Blocks = Blocks::new(64);
 /// For placements with one zone per table.
 const SHORT_ZONE_LEN: Blocks = Blocks::new(32);
@@ -87,7 +92,8 @@ const DEFAULTS: Scenario = Scenario {
 
 static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
     let of_layouts = Layout::all().map(of_layout);
-    BY_HAND.iter().copied().chain(of_layouts).chain(of_file_systems()).collect()
+    let hand = BY_HAND.iter().copied();
+    hand.chain(of_layouts).chain(of_file_systems()).chain(of_full_drives()).collect()
 });
 
 const BY_HAND: &[Scenario] = &[
@@ -274,6 +280,16 @@ fn of_file_systems() -> impl Iterator<Item = Scenario> {
     Layout::all().filter(is_new).map(of_file_system)
 }
 
+/// The scenario that fills a drive of each layout.
+fn of_full_drives() -> impl Iterator<Item = Scenario> {
+    Layout::all().filter(|layout| !layout.takes_flash()).map(|layout| Scenario {
+        // Leaked once per layout, for the life of the program.
+        name: format!("full-{layout}").leak(),
+        target: Target::FullDrive,
+        ..of_layout(layout)
+    })
+}
+
 impl Scenario {
     /// All scenarios: those written by hand, then the layouts in the order of their table, first
     /// for the store, then for the file system.
@@ -307,7 +323,31 @@ impl Scenario {
 
     /// The same, with limits on zones drawn for the run.
     pub(crate) fn draw_geometry(&self, prng: &mut Prng) -> Geometry {
+        if self.target == Target::FullDrive {
+            return self.draw_length(prng).geometry_with(FULL_DRIVE_LIMITS);
+        }
         self.geometry_with(ZONE_LIMITS[prng.below(ZONE_LIMITS.len() as u64) as usize])
+    }
+
+    /// The same drive with another length, 16 MiB to 4 GiB, and zones and tracks that fit it.
+    fn draw_length(&self, prng: &mut Prng) -> Scenario {
+        // Short drives more often, because they fill.
+        let bits = prng.below(9).min(prng.below(9));
+        let len_bytes = (16 << 20) << bits;
+        let zone_count = 8 << prng.below(5);
+        let zone_len = Blocks::holding(len_bytes / zone_count);
+        let track = |len: Blocks| Blocks::new(len.get() << (bits / 2));
+        let drive = match self.drive {
+            Drive::Shingled { track_len, overlap_tracks } => {
+                Drive::Shingled { track_len: track(track_len), overlap_tracks }
+            }
+            Drive::Interlaced { bottom_track_len, top_track_len } => Drive::Interlaced {
+                bottom_track_len: track(bottom_track_len),
+                top_track_len: track(top_track_len),
+            },
+            other => other,
+        };
+        Scenario { zone_len, zone_count, drive, ..*self }
     }
 
     fn geometry_with(&self, zone_limits: (Option<u32>, Option<u32>)) -> Geometry {

@@ -8,6 +8,7 @@
 mod backup;
 mod cursor;
 mod damage;
+pub(crate) mod full;
 mod keys;
 mod model;
 mod operations;

@@ -29,6 +29,9 @@ pub(super) enum Structure {
     TableFooter,
 }
 
+/// At most so long is the content of a frame that only records what is durable.
+const MARK_LEN_BYTES_MAX: usize = 24;
+
 /// A run of bytes of one structure, in one block.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -158,7 +161,9 @@ fn of_file(disk: &dyn Disk, file: &FileInfo, blocks: &[Lba], places: &mut Vec<Pl
         }
         let payload = u32::from_le_bytes(std::array::from_fn(|i| block[40 + i])) as usize;
         let len = (56 + payload).next_multiple_of(BLOCK_LEN_BYTES);
-        last = Some(places.len());
+        // The frame that a close adds has an empty record. A log that ended before the close has none,
+        // and its length is durable.
+        last = (payload <= MARK_LEN_BYTES_MAX).then_some(places.len());
         add(places, Structure::LogFrame, blocks, at..(at + len).min(log_end));
         at += len;
     }

@@ -92,6 +92,8 @@ pub(crate) struct Model {
     base: State,
     /// The writes after that, in order. The last one may be under way.
     tail: Vec<Vec<Change>>,
+    /// Whether the base and the tail do not add up to the state now.
+    is_in_doubt: bool,
     /// A keyspace whose drop was under way.
     dropped_perhaps: Option<usize>,
     /// The content of each checkpoint, and whether it certainly exists.
@@ -109,6 +111,7 @@ impl Model {
             now: empty.clone(),
             base: empty,
             tail: Vec::new(),
+            is_in_doubt: false,
             dropped_perhaps: None,
             checkpoints: BTreeMap::new(),
             value_count: 0,
@@ -130,6 +133,7 @@ impl Model {
     pub(crate) fn wrote_perhaps(&mut self, changes: Vec<Change>) {
         self.note(&changes);
         self.tail.push(changes);
+        self.is_in_doubt = true;
     }
 
     fn note(&mut self, changes: &[Change]) {
@@ -151,6 +155,7 @@ impl Model {
     /// before.
     pub(crate) fn dropped(&mut self, keyspace: usize) {
         self.now.maps[keyspace].clear();
+        self.is_in_doubt = true;
         self.synced();
     }
 
@@ -207,8 +212,14 @@ impl Model {
 
     /// Records that everything acknowledged is durable.
     pub(crate) fn synced(&mut self) {
-        self.base = self.now.clone();
-        self.tail.clear();
+        if std::mem::take(&mut self.is_in_doubt) {
+            self.base = self.now.clone();
+            self.tail.clear();
+        }
+        // A copy of everything for each sync would take most of a run.
+        for changes in self.tail.drain(..) {
+            self.base.apply(&changes);
+        }
     }
 
     /// Applies a recovery that found `got`. It must be the base and some prefix of the tail, or the
@@ -244,6 +255,7 @@ impl Model {
             return Err(format!("{lost} writes were lost without a power cut or a kill"));
         }
         self.now = got;
+        self.is_in_doubt = true;
         // A recovery commits what it replays.
         self.synced();
         Ok(lost)

@@ -93,8 +93,12 @@ impl Store {
     }
 }
 
-/// Everything is tiny, so that flushes, compactions and new logs happen all the time.
+/// Everything is tiny, so that flushes, compactions and new logs happen all the time. Full drives have
+/// the options of their layout.
 pub(crate) fn draw_options(rig: &mut Rig) -> Options {
+    if let Some(recipe) = rig.default_recipe() {
+        return recipe.options;
+    }
     let options = draw_lengths(&mut rig.prng);
     rig.scenario.fit(options, &mut rig.prng)
 }
