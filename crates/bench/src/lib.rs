@@ -26,7 +26,8 @@
 //!
 //! [`replay`] plays a block trace to the block driver: `imbrex replay`. [`ycsb`] is `imbrex ycsb`:
 //! YCSB's workloads on our store or on a server, in an open loop or in YCSB's own loop.
-//! [`arrival_bench`] compares all layouts in open loops: `imbrex bench arrivals`.
+//! [`arrival_bench`] compares all layouts in open loops: `imbrex bench arrivals`. [`share_bench`] fills
+//! their drives and overwrites: `imbrex bench shares`.
 //!
 //! Not here: the workloads themselves (the crate `imbrex-workload`), published figures
 //! (`imbrex-repro`), and rival stores, which `rivals/` measures on the same workload (feature
@@ -46,6 +47,7 @@ pub mod profile_choice;
 pub mod replay;
 pub mod report;
 mod run;
+pub mod share_bench;
 pub mod svg;
 mod testbed;
 pub mod trace_recorder;

@@ -42,6 +42,7 @@ mod repro;
 mod run;
 mod serve;
 mod session;
+mod share_bench;
 mod stats;
 mod store;
 mod target;

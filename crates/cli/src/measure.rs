@@ -6,6 +6,7 @@ use crate::error::{CliError, Context};
 use crate::output::Table;
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
+use crate::share_bench::ShareBenchArgs;
 use crate::store::cannot_measure;
 use imbrex_bench::report::{Report, RunReport};
 use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
@@ -29,6 +30,8 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Compare the response times of layouts under several arrival models and loads
     Arrivals(ArrivalBenchArgs),
+    /// Compare how full the drives of layouts may be under uniform overwrites, and how fast they are then
+    Shares(ShareBenchArgs),
 }
 
 /// The progress bar. Each benchmark has one bar for its operations and one for its background work.
@@ -79,8 +82,10 @@ fn title(at: &RunProgress) -> String {
 
 impl BenchArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
-        if let Some(BenchCommand::Arrivals(args)) = self.command {
-            return args.run(session);
+        match self.command {
+            Some(BenchCommand::Arrivals(args)) => return args.run(session),
+            Some(BenchCommand::Shares(args)) => return args.run(session),
+            None => {}
         }
         let is_json = session.out.is_json()?;
         let data = self.data.open()?;

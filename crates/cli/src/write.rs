@@ -7,8 +7,11 @@ use crate::key::{self, KeyNotation};
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
-use crate::store::{DriveArgs, KeyspaceArgs};
-use imbrex_engine::{EngineError, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end};
+use crate::store::{DriveArgs, KeyspaceArgs, Store};
+use imbrex_engine::{
+    EngineError, Keyspace, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end,
+};
+use imbrex_files::Files;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -94,7 +97,7 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    pub(crate) fn run(self, _session: &mut Session) -> Result<(), CliError> {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let bytes = |text: &OsStr| self.notation.bytes(text);
         let range = match (&self.prefix, &self.from, &self.to) {
             (Some(prefix), _, _) => {
@@ -122,6 +125,8 @@ impl DeleteArgs {
         let keys = self.keys.iter().map(|key| bytes(key)).collect::<Result<Vec<_>, _>>()?;
         self.store.open()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
+            let range_content = range.as_ref().map(|range| RangeContent::of(&keyspace, range));
+            let range_content = range_content.transpose().context(|| "cannot measure the range")?;
             let mut batch = WriteBatch::new();
             for key in &keys {
                 batch
@@ -131,8 +136,40 @@ impl DeleteArgs {
             if let Some((from, to)) = &range {
                 batch.delete_range(&keyspace, from, to).context(|| "cannot delete the range")?;
             }
-            store.db.write(batch, WriteOptions::SYNC).context(|| "cannot delete")
+            store.db.write(batch, WriteOptions::SYNC).context(|| "cannot delete")?;
+            let Some(RangeContent { len_bytes, key_count }) = range_content else { return Ok(()) };
+            let mut report = Report::default();
+            let keys = key_count.map_or("not counted".to_owned(), grouped);
+            report.row("keys removed", keys, key_count);
+            report.row("in tables", format!("about {}", ByteSize(len_bytes)), len_bytes);
+            report.row("freed", "nothing yet; compactions free it, `imbrex compact` at once", 0);
+            session.out.report(&report)
         })
+    }
+}
+
+/// A longer range is not read to count its keys.
+const COUNTED_LEN_BYTES_MAX: u64 = 64 << 20;
+
+/// What a range holds before it is deleted.
+struct RangeContent {
+    /// Its length in tables, by their indexes: 0 within one block.
+    len_bytes: u64,
+    /// `None` if the range is too long to count.
+    key_count: Option<u64>,
+}
+
+impl RangeContent {
+    fn of(
+        keyspace: &Keyspace,
+        (from, to): &(Vec<u8>, Vec<u8>),
+    ) -> Result<RangeContent, EngineError> {
+        let len_bytes = keyspace.approximate_size(from..to)?;
+        let count = || {
+            keyspace.range(&from[..]..&to[..])?.try_fold(0, |count, entry| entry.map(|_| count + 1))
+        };
+        let is_short = len_bytes <= COUNTED_LEN_BYTES_MAX && from < to;
+        Ok(RangeContent { len_bytes, key_count: is_short.then(count).transpose()? })
     }
 }
 
@@ -149,6 +186,7 @@ impl CompactArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         self.store.open_quiet()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
+            let (entry_count, live_bytes) = held(store);
             let progress = Progress::new("compacting", Unit::Bytes, None);
             let done =
                 keyspace.compact_range_with(None, None, &mut progress.watch(&session.interrupt));
@@ -164,9 +202,21 @@ impl CompactArgs {
             {
                 report.row(name, ByteSize(len_bytes).to_string(), len_bytes);
             }
+            let (entries_left, bytes_left) = held(store);
+            let removed = entry_count.saturating_sub(entries_left);
+            report.row("removed", format!("{} entries", grouped(removed)), removed);
+            let freed_bytes = live_bytes.saturating_sub(bytes_left);
+            report.row("freed", ByteSize(freed_bytes).to_string(), freed_bytes);
             let told = session.out.report(&report);
             // Merges that ended before an interruption are kept, and were reported above.
             done.context(|| "cannot compact").and(told)
         })
     }
+}
+
+/// The number of entries in the tables, and the length of all files.
+fn held(store: &Store) -> (u64, u64) {
+    let keyspaces = store.db.metrics().keyspaces;
+    let levels = keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
+    (levels.map(|level| level.entry_count).sum(), store.files.space().live_bytes)
 }

@@ -82,11 +82,19 @@ fn scans_are_bounded_limited_and_reversed() {
 fn ranges_and_prefixes_are_deleted() {
     let drive = Drive::new();
     drive.run_with(crate::json_lines(30, 0).as_bytes(), "load", &["-"]).ok();
-    drive.run("delete", &["--prefix", "key00000"]).ok();
-    drive.run("delete", &["--from", "key000012", "--to", "key000029"]).ok();
+    let removed = drive.run("delete", &["--prefix", "key00000"]).ok();
+    assert!(removed.contains("keys removed") && removed.contains("10"), "{removed}");
+    let range = ["--from", "key000012", "--to", "key000029", "--format", "json"];
+    let removed = drive.run("delete", &range).json();
+    assert_eq!((&removed["keys_removed"], &removed["freed"]), (&17.into(), &0.into()), "{removed}");
     let left = drive.run("scan", &["--keys-only"]).ok();
     assert_eq!(left, "key000010\nkey000011\nkey000029\n");
     imbrex(&["delete", drive.path_str()]).fails_usage();
+    assert_eq!(drive.run("delete", &["key000010"]).ok(), "");
+    // The keys of both ranges and one more, their deletes, and what was there before.
+    let compacted = drive.run("compact", &["--format", "json"]).json();
+    assert!(compacted["removed"].as_u64().unwrap() >= 28, "{compacted}");
+    assert!(compacted["freed"].as_u64().unwrap() > 0, "{compacted}");
 }
 
 #[test]
