@@ -155,7 +155,8 @@ fn damage_is_distinguished_from_other_content() {
         let image = File::options().read(true).write(true).open(&path).unwrap();
         let mut byte = [0];
         image.read_exact_at(&mut byte, 40).unwrap();
-        image.write_all_at(&[byte[0] ^ 1], 40).unwrap();
+        // A single bit would be corrected.
+        image.write_all_at(&[byte[0] ^ 3], 40).unwrap();
         drop(image);
         check(&path, "header is damaged");
 
