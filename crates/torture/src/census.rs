@@ -205,9 +205,8 @@ fn take(scenario: &'static Scenario, open_mode: OpenMode, census: &mut Census) {
     let is_kept = open_mode != OpenMode::ReadWrite && subject.is_read_without_writes();
     let places = subject.places();
     for (nth, Place { structure, block, bytes }) in places.into_iter().enumerate() {
-        // At least a few bits of each place, the same distance apart.
-        let len_bits = 8 * bytes.len();
-        let stride = stride_bits(structure, open_mode).min(len_bits / 4).max(1);
+        // At least one bit of each place.
+        let stride = stride_bits(structure, open_mode).min(8 * bytes.len()).max(1);
         for bit in (8 * bytes.start + nth % stride..8 * bytes.end).step_by(stride) {
             subject.disk.flip_bit(block, bit as u32).unwrap();
             let (outcome, reason) = subject.examine(open_mode);

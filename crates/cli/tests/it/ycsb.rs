@@ -280,8 +280,9 @@ fn the_basic_store_answers_everything() {
 fn a_drive_without_room_for_the_records_is_the_stores_failure() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "c", WORKLOADS[2].1);
-    let large = ["-p", "fieldcount=1", "-p", "fieldlength=4000000", "--capacity", "1G"];
-    let run = |phase| imbrex(&[&["ycsb", phase, "-P", &file], &large[..]].concat());
+    let large = ["-p", "fieldcount=1", "-p", "fieldlength=400000"];
+    let drive = ["--capacity", "64M", "--layout", "leveled-first-fit"];
+    let run = |phase| imbrex(&[&["ycsb", phase, "-P", &file], &large[..], &drive].concat());
     run("load").fails(4, &["ended early", "insert user"]);
     run("run").fails(4, &["loading the records first: insert user"]);
 }
