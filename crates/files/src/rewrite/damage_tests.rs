@@ -7,7 +7,7 @@ use crate::tests::stage::{
     Stage, assert_honest, assert_sound, content, interlaced, put, remove, table, verify,
 };
 use crate::{Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, Hints, PlacementOptions};
-use imbrex_clockwork::Prng;
+use imbrex_clockwork::{Prng, seeds};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::FaultPlan;
 
@@ -121,7 +121,7 @@ fn a_backup_that_was_cut_is_no_damage() {
 #[test]
 fn zeros_that_were_saved_are_no_damage() {
     let mut count = 0;
-    for (after, seed) in (0..400).flat_map(|after| (0..8).map(move |seed| (after, seed))) {
+    for (after, seed) in (0..400).flat_map(|after| seeds(8).map(move |seed| (after, seed))) {
         let stage = interlaced(720, 16, 16, 256);
         let options = PlacementOptions { unit_len: Blocks::new(16), ..PlacementOptions::default() };
         let files = stage.format_with("track-tiers", options).unwrap();
@@ -156,7 +156,7 @@ fn zeros_that_were_saved_are_no_damage() {
             break;
         }
     }
-    assert!(count > 100, "{count}");
+    assert!(count > 25, "{count}");
 }
 
 /// An older program left a backup with one checksum for all entries.
@@ -238,14 +238,15 @@ fn an_unreadable_header_is_reported_if_data_were_moved_away() {
 #[test]
 fn a_rotten_header_is_reported_unless_nothing_was_lost() {
     let mut counts = [0; 2];
-    for after in 0.. {
+    // One flipped bit is corrected.
+    for (bits, after) in (0..).flat_map(|after| [(&[352][..], after), (&[352, 368][..], after)]) {
         let Some((stage, region, _)) = cut_after(after) else { break };
         let mut block = vec![0; BLOCK_LEN_BYTES];
         let is_header = stage.disk.read(region[0], &mut block).is_ok() && block[0] != 0;
-        stage.disk.flip_bit(region[0], 8 * 44).unwrap();
+        bits.iter().for_each(|&bit| stage.disk.flip_bit(region[0], bit).unwrap());
         let files = stage.open().unwrap();
         let told = finding(&files);
-        assert_eq!(told.is_some(), is_header, "{after}: {told:?}");
+        assert_eq!(told.is_some(), is_header && bits.len() == 2, "{after}: {told:?}");
         counts[usize::from(is_header)] += 1;
         if let Some(told) = told {
             assert!(told.contains("the checksum of its header does not match"), "{told}");
@@ -311,7 +312,7 @@ fn an_unreadable_block_on_top_stops_no_write() {
 fn unreadable_blocks_among_many_tables() {
     let placements =
         ["track-tiers", "track-tiers-naive", "track-tiers-fullest", "track-sequential"];
-    for (seed, placement) in (0..3).flat_map(|seed| placements.map(|name| (seed, name))) {
+    for (seed, placement) in seeds(3).flat_map(|seed| placements.map(|name| (seed, name))) {
         let stage = interlaced(1500, 10, 8, 0);
         let files = stage.format_small(placement).unwrap();
         let mut prng = Prng::new(seed);

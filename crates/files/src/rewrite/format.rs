@@ -1,6 +1,6 @@
 #![doc = include_str!("../../docs/formats/backup_header.md")]
 
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, flipped_bit};
 
 const MAGIC_BYTES: [u8; 8] = *b"IMBXBAK\n";
 pub(super) const FORMAT_VERSION: u32 = 2;
@@ -110,6 +110,9 @@ impl Header {
         if bytes[..VERSION] != MAGIC_BYTES || u64_at(bytes, FORMAT_ID) != Some(format_id) {
             return FoundHeader::Nothing;
         }
+        if let Some(header) = Header::decode_corrected(bytes) {
+            return FoundHeader::Whole(header);
+        }
         let version = u32_at(bytes, VERSION).unwrap_or_default();
         if FORMAT_VERSION < version {
             return FoundHeader::Version(version);
@@ -117,6 +120,34 @@ impl Header {
         let count = u32_at(bytes, COUNT).unwrap_or_default();
         let len_bytes = header_len_bytes(u64::from(count)).unwrap_or(u64::MAX);
         if len_bytes <= BLOCK_LEN_BYTES as u64 { FoundHeader::Damaged } else { FoundHeader::Torn }
+    }
+
+    /// Decodes a header with one flipped bit. The bit may belong to the count, and with it to the place
+    /// of the checksum, so the counts with one bit flipped are tried as well.
+    fn decode_corrected(bytes: &[u8]) -> Option<Header> {
+        let count = u32_at(bytes, COUNT)?;
+        let of_other_count = (0..u32::BITS).find_map(|bit| {
+            let mut bytes = bytes.to_vec();
+            bytes[COUNT..FORMAT_ID].copy_from_slice(&(count ^ 1 << bit).to_le_bytes());
+            Header::decode(&bytes)
+        });
+        of_other_count.or_else(|| {
+            let end = usize::try_from(header_len_bytes(u64::from(count))? - 4).ok()?;
+            let mut bytes = bytes.to_vec();
+            let (stored, computed) = (u32_at(&bytes, end)?, crc32c::crc32c(bytes.get(..end)?));
+            if stored == computed {
+                // The bit is in the zeros that follow.
+                bytes
+                    .get_mut(end + 4..)?
+                    .iter_mut()
+                    .find(|byte| byte.is_power_of_two())
+                    .map(|byte| *byte = 0)?;
+            } else {
+                let bit = flipped_bit(end, stored, computed)?;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            Header::decode(&bytes)
+        })
     }
 
     /// Decodes a header; `None` if there is none, or if it is incomplete. Never panics.

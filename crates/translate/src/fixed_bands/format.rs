@@ -150,7 +150,9 @@ pub(crate) enum RegionHead {
     Absent,
     /// A log of `epoch` follows.
     Log { epoch: u64 },
-    /// Neither. No torn write leaves this: a block is never a mixture.
+    /// Its checksum fails. No torn write leaves this: a block is never a mixture.
+    Rotten,
+    /// Its checksum is right, and a field is out of range.
     Unsound,
     /// The block cannot be read: perhaps it was being written when the power went.
     Unreadable,
@@ -161,7 +163,10 @@ impl RegionHead {
     pub(crate) fn epoch(self) -> u64 {
         match self {
             RegionHead::Log { epoch } => epoch,
-            RegionHead::Absent | RegionHead::Unsound | RegionHead::Unreadable => 0,
+            RegionHead::Absent
+            | RegionHead::Rotten
+            | RegionHead::Unsound
+            | RegionHead::Unreadable => 0,
         }
     }
 }
@@ -171,8 +176,10 @@ pub(crate) fn decode_region_header(id: u64, bytes: &Block) -> RegionHead {
     if bytes.iter().all(|&b| b == 0) {
         return RegionHead::Absent;
     }
+    if !is_sealed(bytes) {
+        return RegionHead::Rotten;
+    }
     let is_sound = bytes[..VERSION] == REGION_MAGIC
-        && is_sealed(bytes)
         && get_u32(bytes, VERSION) == FORMAT_VERSION
         && get_u32(bytes, VERSION + 4) == 0
         && get_u64(bytes, REGION_EPOCH) < NUMBER_END

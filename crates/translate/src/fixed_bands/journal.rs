@@ -16,8 +16,8 @@
 //!       the checkpoint cannot be read, the old region says the same.
 //!   J3  There is always room for the record of a rewrite, and for its end.
 //!   J4  The header of a region is blank or sound: the region was discarded before, and a torn
-//!       write leaves the block as it was. Anything else is rot, and which region is newer is then
-//!       unknown.
+//!       write leaves the block as it was. A header that rotted needs no copy: the frames after it
+//!       also give the epoch.
 
 use super::below::{Below, Purpose, blocks_of};
 use super::format::{Record, Superblock, encode_region_header};

@@ -139,7 +139,7 @@ impl FixedBands {
         let whole = Region { start: imbrex_disk::Pba::new(0), len: layout.superblock.inner_len };
         let make = || {
             below.discard(whole)?;
-            if matches!(heads[1], RegionHead::Unsound | RegionHead::Unreadable) {
+            if !matches!(heads[1], RegionHead::Absent | RegionHead::Log { .. }) {
                 // A discarded block may read as before, and would be taken for a rotten header
                 // (J4).
                 let blank = [0; BLOCK_LEN_BYTES];

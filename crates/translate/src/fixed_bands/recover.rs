@@ -174,14 +174,14 @@ fn read_logs(below: &Below, layout: &BandLayout) -> Result<(usize, u64, LogConte
             RegionHead::Absent => {}
             RegionHead::Log { epoch } => epochs.push((epoch, region)),
             // A header only gives the epoch, and so do the frames after it.
-            RegionHead::Unreadable => {
+            RegionHead::Unreadable | RegionHead::Rotten => {
                 let found = find_epoch(below, layout, region).map_err(failed)?;
                 epochs.extend(found.map(|epoch| (epoch, region)));
             }
             // It may be the newer log's: the older log would undo what that one made durable (J4).
             RegionHead::Unsound => {
                 return Err(journal_damaged(format!(
-                    "the header of region {region} is neither blank nor sound"
+                    "the header of region {region} has a field that is out of range"
                 )));
             }
         }

@@ -96,7 +96,7 @@ fn every_flipped_bit_of_a_block_is_noticed() {
             let mut damaged = header;
             damaged[at] ^= 1 << bit;
             let head = decode_region_header(5, &damaged);
-            assert_eq!(head, RegionHead::Unsound, "byte {at} bit {bit}");
+            assert_eq!(head, RegionHead::Rotten, "byte {at} bit {bit}");
         }
     }
 }

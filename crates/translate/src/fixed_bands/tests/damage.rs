@@ -3,26 +3,22 @@
 use super::*;
 use crate::error::FormatFault;
 
-/// The header of the newer log rots: the older log must not count in its place.
+/// The header of the newer log rots: the older log does not count in its place, and the frames of the
+/// newer one replace the header.
 #[test]
 fn a_rotten_log_header_does_not_roll_back() {
-    let (drive, bands) = filled();
-    drop(bands);
-    let bands = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
-    bands.write(Lba::new(80), &blocks(7, 4), Persist::Cached).unwrap();
-    bands.flush().unwrap();
-    let region = bands.read_state().journal.region_index();
-    let header = Lba::new(bands.layout.logs[region].start.get());
-    drop(bands);
-    for bit in [0, 8 * 24 + 1, 8 * 1_000, 8 * 4_095] {
+    let (drive, mut bands) = filled();
+    for (fill, bit) in (7..).zip([0, 8 * 24 + 1, 8 * 1_000, 8 * 4_095]) {
+        bands.write(Lba::new(80), &blocks(fill, 4), Persist::Cached).unwrap();
+        bands.flush().unwrap();
+        let region = bands.read_state().journal.region_index();
+        let header = Lba::new(bands.layout.logs[region].start.get());
+        drop(bands);
         drive.flip_bit(header, bit).unwrap();
-        let error = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap_err().to_string();
-        let expected = format!("journal is damaged: the header of region {region} is neither");
-        assert!(error.starts_with(&expected), "bit {bit}: {error}");
-        drive.flip_bit(header, bit).unwrap();
+        bands = FixedBands::open(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
+        assert_eq!(fills(&bands, 80, 4).unwrap(), [fill; 4], "bit {bit}");
+        assert_eq!(bands.read_state().journal.region_index(), 1 - region);
     }
-    let bands = FixedBands::open(drive).unwrap();
-    assert_eq!(fills(&bands, 80, 4).unwrap(), [7; 4]);
 }
 
 /// The power goes at each event, while requests are served and while the bands are opened. A block
