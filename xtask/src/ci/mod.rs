@@ -41,9 +41,9 @@ use step::{Done, Shown};
 use times::Times;
 
 /// How much processor time torture has for each of its two workers.
-pub(crate) const TORTURE_BUDGET: &str = "120s";
+pub(crate) const TORTURE_BUDGET: &str = "100s";
 /// Every scenario gets at least so many drawn runs in it.
-const TORTURE_RUNS_MIN: &str = "15";
+const TORTURE_RUNS_MIN: &str = "12";
 
 /// One step: a name and what it does.
 type Step = (&'static str, fn(&Path) -> Result<()>);

@@ -1,10 +1,11 @@
 //! --read-only: beside other readers, on a full host, from a file that may not be written; never beside a writer.
 
+use crate::bad_input::data_offsets;
 use crate::crash::{begin_load, signal};
 use crate::{Drive, json_lines};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
@@ -22,21 +23,19 @@ fn killed() -> Drive {
     drive
 }
 
-/// The content of the first 512 MiB, where a small store has all it has, as a checksum; and the time of the file's last
-/// change.
+/// The blocks of the file that are not zero and where they are, as a checksum; and the time of the file's last change.
 fn state(path: &Path) -> (u64, SystemTime) {
     use std::hash::{DefaultHasher, Hasher};
-    let metadata = fs::metadata(path).unwrap();
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
     let mut hasher = DefaultHasher::new();
-    let mut file = fs::File::open(path).unwrap().take(512 << 20);
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let len = file.read(&mut buffer).unwrap();
-        if len == 0 {
-            return (hasher.finish(), metadata.modified().unwrap());
-        }
-        hasher.write(&buffer[..len]);
+    let file = fs::File::open(path).unwrap();
+    let mut block = [0; 4096];
+    for offset in data_offsets(path) {
+        file.read_exact_at(&mut block, offset).unwrap();
+        hasher.write_u64(offset);
+        hasher.write(&block);
     }
+    (hasher.finish(), modified)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Logs that become tables: the values stay where they were first written.
 
 use crate::stage::{Stage, key, seeded, small, zoned};
-use imbrex_clockwork::{Order, Prng};
+use imbrex_clockwork::{Order, Prng, seeds};
 use imbrex_engine::{Db, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions};
 use imbrex_files::{
     Commit, FileBuffer, FileInfo, FileKind, FileReader, Files, FilesError, Hints, LogWriter,
@@ -370,7 +370,7 @@ fn a_rotten_value_is_never_returned() {
 /// Power is cut at any point, even between the end of a log and the commit that makes it a table.
 #[test]
 fn a_band_is_there_or_its_log_is() {
-    for seed in 0..40 {
+    for seed in seeds(40) {
         let stage = seeded(128, seed);
         let mut prng = Prng::new(seed).derive("cuts");
         let options = Options { logs_are_tables: true, ..small() };

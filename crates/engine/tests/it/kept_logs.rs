@@ -2,7 +2,7 @@
 
 use crate::hardship::ballast;
 use crate::stage::{key, small};
-use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
+use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld, seeds};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{FaultPlan, SimDisk};
 use imbrex_engine::{
@@ -136,7 +136,7 @@ fn assert_takes_no_writes(db: &Db) {
 /// opened again, and written once there is room.
 #[test]
 fn logs_that_find_no_room_stay_and_are_read() {
-    for seed in 0..6 {
+    for seed in seeds(6) {
         let options = unattended();
         let (mut drive, files, db) = Shared::new(12, seed, &options);
         let mut rows = Rows::new();
@@ -224,7 +224,7 @@ fn killed_on_a_full_drive(seed: u64, options: &Options) -> (Shared, Rows, Vec<St
 /// be flushed were held back by it, and everything waited for the checkpoint.
 #[test]
 fn a_checkpoint_takes_what_kept_logs_hold() {
-    for seed in 0..3 {
+    for seed in seeds(3) {
         let options = unattended();
         let (drive, rows, names) = killed_on_a_full_drive(seed, &options);
         let files = drive.mount();
@@ -294,7 +294,7 @@ fn attended() -> Options {
 /// although no later opening had room for them.
 #[test]
 fn writes_to_many_keyspaces_leave_room_for_what_is_in_memory() {
-    for seed in 0..4 {
+    for seed in seeds(4) {
         let options = attended();
         let (mut drive, files, db) = Shared::new(40, seed, &options);
         let mut rows = Rows::new();
@@ -314,7 +314,7 @@ fn writes_to_many_keyspaces_leave_room_for_what_is_in_memory() {
 /// for them.
 #[test]
 fn deletes_that_bring_nothing_back_end_while_they_find_room() {
-    for seed in 0..4 {
+    for seed in seeds(4) {
         let options = attended();
         let (mut drive, files, db) = Shared::new(40, seed, &options);
         let mut rows = Rows::new();

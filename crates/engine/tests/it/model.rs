@@ -2,7 +2,7 @@
 
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, with_zones};
-use imbrex_clockwork::{Order, Prng};
+use imbrex_clockwork::{Order, Prng, seeds};
 use imbrex_engine::inspect::CompactionLine;
 use imbrex_engine::{CompactionKind, Db, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
@@ -257,7 +257,7 @@ impl Run {
 
 #[test]
 fn a_store_is_a_map() {
-    for seed in 0..12 {
+    for seed in seeds(12) {
         let mut run = Run::new(seed);
         for step in 0..1500 {
             run.step();
@@ -273,7 +273,7 @@ fn a_store_is_a_map() {
 /// Hundreds of range tombstones of every shape, in memory, in tables of several levels, and in merges.
 #[test]
 fn a_store_of_range_deletes_is_a_map() {
-    for seed in 0..8 {
+    for seed in seeds(8) {
         let mut run = Run::new(seed);
         run.key_count = 300 + (seed % 3) * 700;
         for step in 0..1500 {
@@ -343,7 +343,7 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn a_store_is_a_map_under_every_policy() {
     for (name, options) in policies() {
-        for seed in 0..6 {
+        for seed in seeds(6) {
             let mut run = Run::with(seed, options.clone());
             for step in 0..1200 {
                 run.step();

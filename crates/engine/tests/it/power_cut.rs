@@ -1,7 +1,7 @@
 //! The durability contract under power cuts, also during recovery, and under I/O errors.
 
 use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace};
-use imbrex_clockwork::Prng;
+use imbrex_clockwork::{Prng, seeds};
 use imbrex_disk::Disk;
 use imbrex_disk_sim::{FailAt, FaultPlan};
 use imbrex_engine::{Db, EngineError, KeyspaceOptions, Options, WriteBatch, WriteOptions};
@@ -143,7 +143,7 @@ pub(crate) fn options_of(seed: u64) -> Options {
 
 #[test]
 fn a_crash_takes_a_suffix_of_unsynced_writes_at_most() {
-    for seed in 0..32 {
+    for seed in seeds(32) {
         let stage = seeded(96, seed);
         let mut prng = Prng::new(seed).derive("power cuts");
         let options = options_of(seed);
@@ -166,7 +166,7 @@ fn a_crash_takes_a_suffix_of_unsynced_writes_at_most() {
 
 #[test]
 fn a_range_of_nothing_that_is_synced_covers_what_came_before() {
-    for seed in 0..8 {
+    for seed in seeds(8) {
         let stage = seeded(96, seed);
         let mut prng = Prng::new(seed);
         let db = stage.create(small());
@@ -182,7 +182,7 @@ fn a_range_of_nothing_that_is_synced_covers_what_came_before() {
 
 #[test]
 fn after_a_failed_write_or_flush_only_reads_go_on() {
-    for seed in 0..30 {
+    for seed in seeds(30) {
         let stage = seeded(96, seed);
         let mut prng = Prng::new(seed).derive("io errors");
         let db = stage.create(small());

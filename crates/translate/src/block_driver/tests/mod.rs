@@ -20,7 +20,7 @@ mod short_journal;
 mod unreadable;
 
 use super::*;
-use imbrex_clockwork::Prng;
+use imbrex_clockwork::{Prng, seeds};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Known,
     Lba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
@@ -435,7 +435,7 @@ fn no_write_waits_for_a_zone() {
     let len = driver.geometry().len().get();
     let mut prng = Prng::new(3);
     let mut longest = 0;
-    for _ in 0..9_000 {
+    for _ in 0..5_000 {
         let at = prng.below(len - 30);
         let before = driver.driver_counters().moved_blocks;
         driver.write(Lba::new(at), &vec![9; 30 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -670,9 +670,9 @@ fn zones_that_the_drive_gives_up() {
     let failures = [ZoneFailure::ReadOnly, ZoneFailure::Offline];
     let kinds = [true, false].map(|strict_reads| failures.map(|failure| (failure, strict_reads)));
     for (failure, strict_reads) in kinds.into_iter().flatten() {
-        for role in
-            ["open", "sealed", "free", "journal", "free journal", "superblocks", "checkpoint"]
-        {
+        let roles =
+            ["open", "sealed", "free", "journal", "free journal", "superblocks", "checkpoint"];
+        for role in seeds(roles.len() as u64).map(|nth| roles[nth as usize]) {
             let told = format!("{role} zone, {failure:?}, strict reads: {strict_reads}");
             let geometry = zoned_as(60, 200, |spec| spec.strict_reads = strict_reads);
             let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
