@@ -70,7 +70,8 @@ impl DriveShape {
         self.shape().profile(name, layout).map_err(failed)
     }
 
-    fn shape(&self) -> Shape {
+    /// The same for the front door, which names its fields otherwise in errors.
+    pub fn shape(&self) -> Shape {
         let bytes = |len: &Option<ByteCount>| len.as_ref().map(|len| len.0);
         Shape {
             recording: self.rule,

@@ -13,8 +13,10 @@ use crate::store::ReadDriveArgs;
 use crate::target::Target;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
+use imbrex::fitting::Fitted;
 use imbrex::stack::{
-    Content, Formatting, FoundDrive, LayoutError, Mounted, NewImage, Unmounted, create_images,
+    Content, Formatting, FoundDrive, Layout, LayoutError, Mounted, NewImage, Unmounted,
+    create_images,
 };
 use imbrex_bench::profile_choice::{DriveShape, flash_profile, read_profile};
 use imbrex_bench::{BenchError, ByteCount};
@@ -90,16 +92,16 @@ impl CreateArgs {
     fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
         let asked = self.content.asked()?;
-        let profile = self.shape.profile(self.profile.as_deref(), asked).map_err(wrong)?;
-        let geometry = profile.geometry();
-        let seed = self.seed.unwrap_or_else(entropy_u64);
-        let formatting = self.content.formatting(&self.path, &geometry, seed)?;
         let shown = self.path.display().to_string();
         if is_block_device(&self.path).unwrap_or(false) {
             return Err(CliError::usage(format!(
                 "cannot create {shown}: it is a block device; `imbrex drive format {shown}` makes a store on it"
             )));
         }
+        let Fitted { profile, shortened_from } = self.fitted(asked)?;
+        let geometry = profile.geometry();
+        let seed = self.seed.unwrap_or_else(entropy_u64);
+        let formatting = self.content.formatting(&self.path, &geometry, seed)?;
         let flash_profile = self.flash_profile(formatting.as_ref(), &geometry)?;
         let title = profile.title().to_owned();
         let is_timed = !self.no_timing;
@@ -117,7 +119,28 @@ impl CreateArgs {
         report.row("drive", shown.as_str(), shown.as_str());
         describe(&mut report, &title, &geometry);
         content::describe(&mut report, layout, self.flash.as_deref());
-        session.out.report(&report)
+        session.out.report(&report)?;
+        if let (Some(usual), Some(zones)) = (shortened_from, geometry.zones()) {
+            note(format!(
+                "imbrex: note: zones of {} instead of {}, because the drive would be too small; --zone-len sets a length",
+                ByteSize(zones.zone_len.bytes()),
+                ByteSize(usual.bytes()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The drive that the user describes, with zones short enough for its content.
+    fn fitted(&self, asked: Option<Layout>) -> Result<Fitted, CliError> {
+        let (name, path) = (self.profile.as_deref(), &*self.path);
+        // Flags that contradict each other are named as flags.
+        let whole = DriveShape { capacity: None, ..self.shape.clone() };
+        let whole = whole.profile(name, asked).map_err(wrong)?.geometry();
+        let formatting = self.content.formatting(path, &whole, 0)?;
+        self.flash_profile(formatting.as_ref(), &whole)?;
+        let flash_bytes = self.flash_size.as_ref().map(|size| size.0);
+        let trial = |geometry: &Geometry| self.content.try_on(path, geometry, flash_bytes);
+        Ok(self.shape.shape().fitted(name, asked, path, &trial)?)
     }
 
     /// The profile of the flash drive, if the layout has one.

@@ -347,7 +347,9 @@ fn of_device(error: &HostDiskError) -> ErrorKind {
 
 fn of_layout(error: &LayoutError) -> Option<ErrorKind> {
     Some(match error {
-        LayoutError::Unknown { .. } | LayoutError::Unsuitable { .. } => ErrorKind::InvalidArgument,
+        LayoutError::Unknown { .. }
+        | LayoutError::Unsuitable { .. }
+        | LayoutError::TooSmall { .. } => ErrorKind::InvalidArgument,
         LayoutError::Other { .. } => ErrorKind::WrongLayout,
         LayoutError::Foreign { .. } => ErrorKind::NewerVersion,
         _ => return None,

@@ -53,6 +53,7 @@
 pub mod emulated;
 mod entries;
 mod error;
+pub mod fitting;
 mod options;
 pub mod stack;
 mod store;

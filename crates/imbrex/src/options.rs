@@ -1,6 +1,7 @@
 //! How a store is created or opened: a builder whose defaults suit most.
 
 use crate::emulated::{Profile, Shape, flash_profile};
+use crate::fitting::{Trial, blank_drives, refused};
 use crate::stack::opening::{mount_at, open_at};
 use crate::stack::{
     DrivePaths, Drives, Erase, FlashPath, Formatting, FoundDrive, FoundDrives, Layout, NewImage,
@@ -146,15 +147,15 @@ impl Options {
         self
     }
 
-    /// Creates an empty store at `path`: in a new image, or on a block device. The store is durable on return.
+    /// Creates an empty store at `path`: in a new image, or on a block device. The store is durable on return. A new image
+    /// gets shorter zones than usual if it is too small otherwise, and no length is asked for ([`Shape::fitted`]).
     ///
     /// Cost: a few MiB written; of a device that may hold data, reads 512 MiB to see that it does not.
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`]: a file is there, or the device holds data and [`Options::erase`] was not given.
     /// [`ErrorKind::InvalidArgument`]: the layout, the drive and the sizes do not suit each other, or the drive exists in
-    /// another shape. Else as
-    /// [`Options::open`]. A drive that exists is then as it was, with one exception: [`ErrorKind::Io`] from a drive that
+    /// another shape. For a drive that is too small the error has the least length. Else as [`Options::open`]. A drive that exists is then as it was, with one exception: [`ErrorKind::Io`] from a drive that
     /// fails while it is erased or written. A new image is gone.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.make(path.as_ref(), &Formatting::rehearse_store, &mut |formatting, drives, runtime| {
@@ -169,7 +170,7 @@ impl Options {
         path: &Path,
         fill: impl Fn(&dyn Files) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.make(path, &Formatting::rehearse_files, &mut |formatting, drives, runtime| {
+        self.make(path, &Formatting::rehearse_store, &mut |formatting, drives, runtime| {
             fill(&*formatting.files(drives, runtime)?.all_files())
         })
     }
@@ -185,15 +186,22 @@ impl Options {
         let asked = self.asked_layout()?;
         let runtime = self.the_runtime();
         let seed = self.seed.unwrap_or_else(entropy_u64);
+        let trial = |geometry: &Geometry| {
+            let formatting = self.formatting(path, geometry, asked, seed)?;
+            rehearse(&formatting, blank_drives(&formatting, geometry, None)?)
+        };
         if path.exists() {
             self.check_may_format(path)?;
             let found = self.paths(path, &runtime)?.find()?;
-            self.check_shape_of(path, found.main(), asked)?;
-            let formatting = self.formatting(path, found.main().disk().geometry(), asked, seed)?;
-            let drives = found.blank(&self.erase, |copies| rehearse(&formatting, copies))?;
+            self.check_shape_of(path, found.main(), asked, &trial)?;
+            let geometry = *found.main().disk().geometry();
+            let advised = |error| refused(path, &geometry, asked, error, &trial);
+            let formatting = self.formatting(path, &geometry, asked, seed).map_err(advised)?;
+            let rehearsed = |copies| rehearse(&formatting, copies).map_err(advised);
+            let drives = found.blank(&self.erase, rehearsed)?;
             return finish(&formatting, drives, &runtime);
         }
-        let profile = self.asked_profile(asked)?;
+        let profile = self.asked_profile(path, asked, &trial)?;
         let formatting = self.formatting(path, &profile.geometry(), asked, seed)?;
         let flash = flash_profile(formatting.layout, &profile.geometry(), None)?;
         let flash = self.flash.as_deref().zip(flash);
@@ -222,6 +230,7 @@ impl Options {
         path: &Path,
         found: &FoundDrive,
         asked: Option<Layout>,
+        trial: &Trial<'_>,
     ) -> Result<(), Error> {
         let refused = |what: &str| {
             let message = format!("cannot create {}: {what}", path.display());
@@ -235,7 +244,7 @@ impl Options {
         if self.profile.is_none() && self.shape == Shape::default() {
             return Ok(());
         }
-        let profile = self.asked_profile(asked)?;
+        let profile = self.asked_profile(path, asked, trial)?;
         if is_device || profile.geometry() != *found.disk().geometry() {
             let advice = "remove the image first, or leave out profile, capacity and shape";
             return refused(&format!(
@@ -245,11 +254,17 @@ impl Options {
         Ok(())
     }
 
-    /// The drive that the settings describe.
-    fn asked_profile(&self, asked: Option<Layout>) -> Result<Profile, Error> {
+    /// The drive that the settings describe, with zones short enough for `trial`.
+    fn asked_profile(
+        &self,
+        path: &Path,
+        asked: Option<Layout>,
+        trial: &Trial<'_>,
+    ) -> Result<Profile, Error> {
         let capacity_bytes = self.shape.capacity_bytes.or(Some(CAPACITY_BYTES));
         let shape = Shape { capacity_bytes, ..self.shape.clone() };
-        Ok(shape.profile(self.profile.as_deref(), asked)?)
+        let fitted = shape.fitted(self.profile.as_deref(), asked, path, trial)?;
+        Ok(fitted.profile)
     }
 
     /// How a drive of `geometry` at `path` is formatted.
@@ -304,8 +319,15 @@ impl Options {
     pub fn create_on(&self, disk: Arc<dyn Disk>) -> Result<Store, Error> {
         let seed = self.seed.unwrap_or_else(entropy_u64);
         let asked = self.asked_layout()?;
-        let formatting = self.formatting(Path::new(CALLERS_DISK), disk.geometry(), asked, seed)?;
-        Ok(Store::of(formatting.store(Drives::from(disk), &self.the_runtime())?))
+        let (path, geometry) = (Path::new(CALLERS_DISK), *disk.geometry());
+        let trial = |geometry: &Geometry| {
+            let formatting = self.formatting(path, geometry, asked, seed)?;
+            formatting.rehearse_store(blank_drives(&formatting, geometry, None)?)
+        };
+        let formatting = self.formatting(path, &geometry, asked, seed);
+        let made = formatting.and_then(|f| f.store(Drives::from(disk), &self.the_runtime()));
+        let made = made.map_err(|error| refused(path, &geometry, asked, error, &trial));
+        Ok(Store::of(made?))
     }
 
     /// Opens the store on a disk of the caller's.

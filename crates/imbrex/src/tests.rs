@@ -1,8 +1,11 @@
 //! The front door as a program meets it: paths, defaults, and one error type.
 
+use crate::emulated::{Shape, SimDisk};
 use crate::{Error, ErrorKind, KeyspaceOptions, Layout, Options, Store, WriteOptions};
+use imbrex_disk::Blocks;
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A directory of its own, and a path in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -101,9 +104,29 @@ fn a_drive_in_use_a_wrong_layout_and_a_wrong_drive_are_refused() {
 #[test]
 fn a_drive_too_small_for_its_layout_is_refused_and_leaves_nothing() {
     let (_dir, path) = place();
-    let too_small = Options::new().capacity(1 << 30).create(&path);
-    refused(too_small, ErrorKind::InvalidArgument, &["too small", "leveled-zones", "zones"]);
+    let named = |zone_len_bytes| {
+        let shape = Shape { zone_len_bytes, capacity_bytes: Some(1 << 30), ..Shape::default() };
+        Options::new().shape(shape)
+    };
+    let too_small = named(Some(256 << 20)).create(&path);
+    let words = ["cannot create", "too small for layout leveled-zones", "or zones of"];
+    refused(too_small, ErrorKind::InvalidArgument, &words);
+    let too_small = Options::new().capacity(1 << 20).create(&path);
+    refused(too_small, ErrorKind::InvalidArgument, &["1 MiB with zones of 256 MiB", "; use "]);
     assert!(!path.exists());
+    // Zones that are not named are shortened, the same way each time.
+    for erase in [false, true] {
+        let store = named(None).erase(erase).create(&path).unwrap();
+        store.put("apple", "red").unwrap();
+        store.close().unwrap();
+    }
+    let disk = SimDisk::tiny_zoned(4, Blocks::new(256));
+    let too_small = Options::new().create_on(Arc::new(disk));
+    refused(
+        too_small,
+        ErrorKind::InvalidArgument,
+        &["4 MiB with zones of 1 MiB", "use a drive of"],
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::error::CliError;
 use crate::output::Report;
 use crate::store::layout_named;
+use imbrex::fitting::blank_drives;
 use imbrex::stack::{Drives, Formatting, Layout};
 use imbrex_bench::ByteCount;
 use imbrex_clockwork::Runtime;
@@ -41,16 +42,41 @@ impl NewContent {
         path: &Path,
         geometry: &Geometry,
         format_id: u64,
-    ) -> Result<Option<Formatting>, CliError> {
-        let asked = self.asked()?;
+    ) -> Result<Option<Formatting>, imbrex::Error> {
         if self.blank {
             return Ok(None);
         }
+        Ok(Some(self.planned(path, geometry, format_id)?))
+    }
+
+    fn planned(
+        &self,
+        path: &Path,
+        geometry: &Geometry,
+        format_id: u64,
+    ) -> Result<Formatting, imbrex::Error> {
+        let asked = self.layout.as_deref().map(Layout::by_name).transpose()?;
         let mut formatting = Formatting::new(path, geometry, asked, format_id)?;
         if let Some(ByteCount(len_bytes)) = self.table_len {
             formatting.recipe.placement_options.unit_len = Blocks::holding(len_bytes);
         }
-        Ok(Some(formatting))
+        Ok(formatting)
+    }
+
+    /// Makes the content in memory on a drive of this geometry, to see whether it can be made there. `flash_bytes` is the
+    /// length of its flash drive, if the user chose one.
+    pub(super) fn try_on(
+        &self,
+        path: &Path,
+        geometry: &Geometry,
+        flash_bytes: Option<u64>,
+    ) -> Result<(), imbrex::Error> {
+        if self.blank {
+            return Ok(());
+        }
+        let formatting = self.planned(path, geometry, 0)?;
+        let drives = blank_drives(&formatting, geometry, flash_bytes)?;
+        self.rehearse(Some(&formatting), drives)
     }
 
     /// Checks that the user named a flash drive if the layout needs one, and none otherwise. `how` is the
@@ -91,7 +117,9 @@ impl NewContent {
     ) -> Result<(), imbrex::Error> {
         match formatting {
             None => Ok(()),
-            Some(formatting) if self.no_store => formatting.files(drives, runtime).map(drop),
+            Some(formatting) if self.no_store => {
+                formatting.foreign_files(drives, runtime).map(drop)
+            }
             Some(formatting) => formatting.closed_store(drives, runtime),
         }
     }
@@ -104,7 +132,7 @@ impl NewContent {
     ) -> Result<(), imbrex::Error> {
         match formatting {
             None => Ok(()),
-            Some(formatting) if self.no_store => formatting.rehearse_files(copies),
+            Some(formatting) if self.no_store => formatting.rehearse_foreign_files(copies),
             Some(formatting) => formatting.rehearse_store(copies),
         }
     }

@@ -6,8 +6,10 @@ use crate::error::CliError;
 use crate::output::Report;
 use crate::session::Session;
 use imbrex::emulated::read_profile;
+use imbrex::fitting::refused;
 use imbrex::stack::{DrivePaths, Erase, FlashPath, FoundDrive, Occupied, causes};
 use imbrex_clockwork::{Runtime, entropy_u64};
+use imbrex_disk::Geometry;
 use std::path::PathBuf;
 
 /// Arguments of `imbrex drive format`.
@@ -39,7 +41,11 @@ impl FormatArgs {
         let found = DrivePaths { flash, ..DrivePaths::of(&self.drive) }.find()?;
         let geometry = *found.main().disk().geometry();
         let format_id = self.seed.unwrap_or_else(entropy_u64);
-        let formatting = self.content.formatting(&self.drive, &geometry, format_id)?;
+        let trial = |geometry: &Geometry| self.content.try_on(&self.drive, geometry, None);
+        let asked = self.content.asked()?;
+        let advised = |error| refused(&self.drive, &geometry, asked, error, &trial);
+        let formatting = self.content.formatting(&self.drive, &geometry, format_id);
+        let formatting = formatting.map_err(advised)?;
         let formatting = formatting.as_ref();
         let how = "name it with --flash DRIVE";
         self.content.check_flash(formatting, self.flash.as_deref(), &self.drive, how)?;
@@ -57,7 +63,8 @@ impl FormatArgs {
             Some(names) if names.is_empty() => Erase::Own,
             Some(names) => Erase::Named(names.clone()),
         };
-        let drives = found.blank(&erase, |copies| self.content.rehearse(formatting, copies));
+        let rehearsed = |copies| self.content.rehearse(formatting, copies).map_err(advised);
+        let drives = found.blank(&erase, rehearsed);
         let drives = drives.map_err(|error| {
             let occupied = causes(&error).find_map(|cause| cause.downcast_ref::<Occupied>());
             let hint = occupied.map(|occupied| match occupied.name {

@@ -303,6 +303,26 @@ impl Db {
         shortage.map_or(Ok(()), |shortage| Err(store.refusal(shortage)))
     }
 
+    /// Checks whether the drive of this empty store is long enough that puts can fill at least half of
+    /// it, or a third where tables take whole zones or files have guards. A formatter refuses a shorter
+    /// drive. `drive_len_bytes` is everything that can be written to the drive, including what is not
+    /// for files; `guards_len_bytes` is what the guards of some files take together.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSpace`], with the length that the drive must have at least and the one that it
+    /// has. A longer drive may keep more, and so need to be longer still.
+    pub fn check_length(
+        &self,
+        drive_len_bytes: u64,
+        guards_len_bytes: u64,
+    ) -> Result<(), EngineError> {
+        self.check_room()?;
+        let store = self.store();
+        store
+            .new_drive_shortage(drive_len_bytes, guards_len_bytes)
+            .map_or(Ok(()), |shortage| Err(store.refusal(shortage)))
+    }
+
     /// What the store did since it was opened, and what it holds.
     pub fn metrics(&self) -> Metrics {
         metrics::metrics(self.store())

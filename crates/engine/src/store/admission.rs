@@ -142,6 +142,16 @@ impl Store {
         too_short(&self.files.space(), self.keyspaces.read().len() as u64)
     }
 
+    /// What a new drive of `drive_len_bytes` lacks so that puts can fill enough of it; `None` if it is
+    /// long enough.
+    pub(crate) fn new_drive_shortage(
+        &self,
+        drive_len_bytes: u64,
+        guards_len_bytes: u64,
+    ) -> Option<Shortage> {
+        self.admission().fills_enough(drive_len_bytes, guards_len_bytes).err()
+    }
+
     /// Checks that there is room for a write that is longer than a memtable. The caller holds the
     /// writer: two such writes at once would both be admitted for the same room.
     ///

@@ -206,6 +206,11 @@ impl Shortage {
 
 /// A drive is worth its reserve if it is so many times as long.
 const DRIVE_PER_RESERVE: u64 = 2;
+/// Of so many equal shares of a new drive, at most so many may be kept free. Entries that fill half of
+/// the drive take an eighth more with the filters, indexes and block ends of their tables. Where tables
+/// take whole zones, entries fill a third of it, and their tables leave parts of their zones unused.
+const DRIVE_SHARES: u64 = 16;
+const KEPT_SHARES: u64 = 7;
 /// Where tables take whole zones, each keyspace needs zones for short tables of level 0 and of level 1,
 /// and the store needs zones for two logs, two outputs of a merge, and the reserve.
 const ZONES_PER_KEYSPACE: u64 = 4;
@@ -304,6 +309,40 @@ impl Admission {
             }
         };
         Shortage::check(Place::Drive, needed_bytes, free_bytes)
+    }
+
+    /// Whether at least half of an empty drive of `drive_len_bytes` can be filled before puts are
+    /// refused, or a third where tables take whole zones or files have guards of `guards_len_bytes` in
+    /// all. The rest has what is not for files, the reserve, one log, the tables of a full
+    /// memtable, and what puts leave free.
+    ///
+    /// # Errors
+    /// The shortage, of the whole drive.
+    pub(crate) fn fills_enough(
+        &self,
+        drive_len_bytes: u64,
+        guards_len_bytes: u64,
+    ) -> Result<(), Shortage> {
+        let (space, limits) = (&self.space, &self.limits);
+        let kept_bytes = match space.grain_bytes {
+            0 => {
+                // On zones, a log owns the rest of its zone. The reserve is at least two zones.
+                let log_bytes = limits.log_len_bytes.max(space.reserve_bytes / 2);
+                let len_bytes = limits.memtable_len_bytes;
+                let table_bytes =
+                    len_bytes + len_bytes / TABLE_EXTRA_PER_LEN + 2 * TABLE_EXTRA_BYTES;
+                log_bytes + table_bytes + self.needed_bytes()
+            }
+            grain_bytes => {
+                let grain_count = 1 + limits.memtable_len_bytes.div_ceil(grain_bytes) + LOGS_KEPT;
+                self.needed_bytes().max((grain_count + OUTPUTS_KEPT) * grain_bytes)
+            }
+        };
+        let not_files_bytes =
+            drive_len_bytes.saturating_sub(space.capacity_bytes) + guards_len_bytes;
+        let kept_bytes = (space.reserve_bytes + not_files_bytes).saturating_add(kept_bytes);
+        let needed_bytes = DRIVE_SHARES.saturating_mul(kept_bytes).div_ceil(KEPT_SHARES);
+        Shortage::check(Place::Drive, needed_bytes, drive_len_bytes)
     }
 
     /// Whether there is room for a put that is longer than a memtable: for its log, and for its

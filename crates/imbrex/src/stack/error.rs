@@ -26,6 +26,14 @@ pub enum LayoutError {
         /// Why not, and what would do.
         reason: String,
     },
+    /// The drive is too small for the layout.
+    #[error("the drive is too small for layout {layout}: {reason}")]
+    TooSmall {
+        /// The layout.
+        layout: &'static str,
+        /// What it lacks.
+        reason: String,
+    },
     /// The drive was formatted as something else. Nothing was written but what
     /// [`mount`](super::mount) writes.
     #[error(

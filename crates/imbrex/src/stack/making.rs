@@ -22,12 +22,25 @@ use super::found_drive::FoundDrive;
 use super::layout::Layout;
 use super::opening::{FlashPath, FoundDrives};
 use super::recipe::Recipe;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, error_text};
 use imbrex_clockwork::{Clock, Order, Runtime};
-use imbrex_disk::{Disk, Geometry, ZoneState};
+use imbrex_disk::{Disk, Geometry, Rule, ZoneState};
 use imbrex_disk_sim::{Profile, SimDisk, ZoneFailure};
+use imbrex_engine::EngineError;
+use imbrex_files::Files;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The least number of zones for the files of another database. Its open logs (a write-ahead log and the next one, a
+/// manifest and the next one, an info log) have a zone each, seven levels have one each, cleaning has two of its own, and
+/// two are left.
+const FOREIGN_ZONE_COUNT_MIN: u64 = 16;
+
+/// The least drive for them: four write buffers of LevelDB.
+const FOREIGN_LEN_BYTES_MIN: u64 = 16 << 20;
+
+/// A small store of few bands has so many: sets, logs, and what merges write.
+const GUARD_COUNT: u64 = 8;
 
 /// How drives are formatted.
 #[derive(Clone, Debug)]
@@ -102,14 +115,50 @@ impl Formatting {
         let mounted = self.files(drives, runtime)?;
         let stack = mounted.open_db(runtime, self.recipe.options.clone());
         let stack = stack.map_err(|error| Error::at("format", &self.path, error))?;
-        stack.db.check_room().map_err(|error| {
-            let (shown, layout) = (self.path.display(), self.layout);
-            let message = format!(
-                "cannot format {shown}: the drive is too small for layout {layout}: {error}, or one with shorter zones"
-            );
-            Error::new(ErrorKind::InvalidArgument, message)
-        })?;
+        let (drive_len, guards_len) =
+            (writable_len(&*stack.drive), guards_len(stack.disk.geometry()));
+        let checked = stack.db.check_length(drive_len, guards_len);
+        checked.map_err(|error| self.too_small(room_missing(&error)))?;
         Ok(stack)
+    }
+
+    /// Makes room for the files of another database on blank drives.
+    ///
+    /// # Errors
+    /// As [`Formatting::files`]; [`ErrorKind::InvalidArgument`]: the drive has too few zones, or more than half of it is
+    /// not for files.
+    pub fn foreign_files(&self, drives: Drives, runtime: &Runtime) -> Result<Mounted, Error> {
+        let mounted = self.files(drives, runtime)?;
+        let (space, len) = (mounted.files.space(), writable_len(&*mounted.drive));
+        if len < FOREIGN_LEN_BYTES_MIN {
+            let least = FOREIGN_LEN_BYTES_MIN >> 20;
+            return Err(self.too_small(format!("a database of another program needs {least} MiB")));
+        }
+        if let Some(zones) = mounted.disk.geometry().zones() {
+            let count = space.capacity_bytes / zones.zone_capacity.bytes();
+            if count < FOREIGN_ZONE_COUNT_MIN {
+                return Err(self.too_small(format!(
+                    "it has {count} zones for files, and a database needs {FOREIGN_ZONE_COUNT_MIN} for its logs and \
+                     levels"
+                )));
+            }
+        }
+        let kept = space.reserve_bytes + len.saturating_sub(space.capacity_bytes);
+        if len < 2 * kept {
+            let kept = format!("{kept} bytes of it are not for files, which is more than half");
+            return Err(self.too_small(kept));
+        }
+        Ok(mounted)
+    }
+
+    /// Where the main drive is, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn too_small(&self, reason: String) -> Error {
+        let layout = self.layout.name();
+        Error::at("format", &self.path, LayoutError::TooSmall { layout, reason })
     }
 
     /// Makes an empty store on blank drives, and closes it.
@@ -130,6 +179,15 @@ impl Formatting {
         self.files(copies, &runtime).map(drop)
     }
 
+    /// Makes room for another database on copies of drives, as a rehearsal.
+    ///
+    /// # Errors
+    /// As [`Formatting::foreign_files`].
+    pub fn rehearse_foreign_files(&self, copies: Drives) -> Result<(), Error> {
+        let (runtime, _) = Runtime::virtual_time(Order::SmallestTime);
+        self.foreign_files(copies, &runtime).map(drop)
+    }
+
     /// Makes a store on copies of drives, as a rehearsal.
     ///
     /// # Errors
@@ -137,6 +195,37 @@ impl Formatting {
     pub fn rehearse_store(&self, copies: Drives) -> Result<(), Error> {
         let (runtime, _) = Runtime::virtual_time(Order::SmallestTime);
         self.closed_store(copies, &runtime)
+    }
+}
+
+/// How much can be written to `disk`, in bytes.
+fn writable_len(disk: &dyn Disk) -> u64 {
+    let zones = disk.report_zones();
+    match zones.is_empty() {
+        true => disk.geometry().len().bytes(),
+        false => zones.iter().map(|zone| zone.capacity.bytes()).sum(),
+    }
+}
+
+/// How much the guards of [`GUARD_COUNT`] bands take in bytes, if files have any.
+fn guards_len(geometry: &Geometry) -> u64 {
+    match geometry.rule() {
+        Rule::IsolationDistance(tracks) => {
+            GUARD_COUNT * (tracks.track_len + tracks.isolation_len()).bytes()
+        }
+        _ => 0,
+    }
+}
+
+/// What an empty drive lacks, from the refusal of its store.
+fn room_missing(error: &EngineError) -> String {
+    match error {
+        EngineError::NoSpace { .. } => {
+            "a store keeps so much of it free for logs, deletes and merges that less than half \
+                                        would be left for entries"
+                .to_owned()
+        }
+        error => error_text(error),
     }
 }
 
