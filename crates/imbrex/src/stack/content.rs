@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// How much [`first_data`] reads at a time.
 const READ_LEN: Blocks = Blocks::holding(1 << 20);
 
+/// How much of a drive's start is read for an error message.
+const GLANCE_LEN: Blocks = Blocks::holding(4 << 20);
+
 /// What a drive holds instead of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -34,7 +37,10 @@ pub enum Content {
 impl Content {
     /// What `disk` holds, given that its files could not be mounted because of `error`; `None` where that is unknown.
     ///
-    /// Cost: reads of a blank conventional drive its first 512 MiB and its last 1 MiB; else a few blocks.
+    /// A drive is called blank here if its first 4 MiB and its last 1 MiB are. The file layer has found no catalog by then,
+    /// and the marks of other programs are in these parts. Formatting looks at more before it writes ([`first_data`]).
+    ///
+    /// Cost: reads 5 MiB at most, whatever the drive's length.
     pub fn of_unmounted(disk: &dyn Disk, error: &LayoutError) -> Option<Content> {
         let LayoutError::Files { source, .. } = error else { return None };
         let is_unformatted = matches!(source, FilesError::NotFormatted { .. });
@@ -42,8 +48,12 @@ impl Content {
         if (is_unformatted || source.is_damage()) && BlockDriver::is_on(disk) {
             return Some(Content::BlockDevice);
         }
-        let is_blank = is_unformatted && matches!(first_data(disk), Ok(None));
-        is_blank.then_some(Content::Blank)
+        let is_blank = || {
+            let [start, end] = looked_at(disk);
+            let start = BlockRange::new(start.start, start.len.min(GLANCE_LEN));
+            matches!(first_data_in(disk, [start, end]), Ok(None))
+        };
+        (is_unformatted && is_blank()).then_some(Content::Blank)
     }
 
     /// What mounted `files` hold instead of a store; `None` for a store, or for nothing yet.
@@ -99,6 +109,11 @@ pub fn own_content(disk: &Arc<dyn Disk>) -> Option<String> {
 /// # Errors
 /// As [`Disk::read`]. A block that cannot be read counts as data.
 pub fn first_data(disk: &dyn Disk) -> Result<Option<String>, DiskError> {
+    first_data_in(disk, looked_at(disk))
+}
+
+/// The same, for a drive that is written anywhere or has conventional zones by what is in `ranges`.
+fn first_data_in(disk: &dyn Disk, ranges: [BlockRange; 2]) -> Result<Option<String>, DiskError> {
     let zones = disk.report_zones();
     // An offline zone has nothing left to save.
     let is_blank = |zone: &&ZoneInfo| {
@@ -108,7 +123,7 @@ pub fn first_data(disk: &dyn Disk) -> Result<Option<String>, DiskError> {
     if written_count > 0 {
         return Ok(Some(format!("{written_count} of its {} zones are written", zones.len())));
     }
-    for range in looked_at(disk) {
+    for range in ranges {
         if !reads_as_zeros(disk, range)? {
             return Ok(Some(match zones.is_empty() {
                 true => "its beginning or its end is not blank".to_owned(),

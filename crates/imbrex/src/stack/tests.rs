@@ -1,5 +1,6 @@
 //! Every layout of the table on a small drive: format, write, reopen, and what is refused.
 
+mod opening_cost;
 mod read_only;
 
 use super::{Drives, Layout, LayoutError, Recording, Stack, mount};

@@ -1,0 +1,42 @@
+//! A drive without a store is recognized with few reads, however long it is.
+
+use super::*;
+use crate::stack::Content;
+use imbrex_disk::{BLOCK_LEN_BYTES, Lba, Persist};
+use imbrex_disk_sim::{KVIMR_TRACKS, Profile, SEALDB_SHINGLE};
+
+const READ_BYTES_MAX: u64 = 16 << 20;
+
+/// As long as an hc620, 15 TB.
+fn long_geometry(recording: Recording) -> Geometry {
+    let zoned = Profile::by_name("hc620").unwrap().geometry();
+    let rule = match recording {
+        Recording::Zoned => return zoned,
+        Recording::Conventional => Rule::Anywhere,
+        Recording::Interlaced => Rule::Neighbours(KVIMR_TRACKS),
+        Recording::Shingled => Rule::IsolationDistance(SEALDB_SHINGLE),
+    };
+    Geometry::new(GeometrySpec { len: zoned.len(), rule }).unwrap()
+}
+
+/// The content of `disk`, which cannot be mounted, and how many bytes were read to see it.
+fn content(disk: &Arc<SimDisk>) -> (Option<Content>, u64) {
+    let before = disk.counters();
+    let error = mount(Arc::clone(disk), &runtime()).unwrap_err();
+    let content = Content::of_unmounted(&**disk, &error);
+    (content, (disk.counters() - before).read_bytes)
+}
+
+#[test]
+fn a_blank_or_foreign_drive_of_15_tb_is_recognized_with_few_reads() {
+    for recording in Recording::all() {
+        let disk = SimDisk::builder(long_geometry(recording)).memory().map(Arc::new).unwrap();
+        let (blank, read_bytes) = content(&disk);
+        assert_eq!(blank, Some(Content::Blank), "{recording:?}");
+        assert!(read_bytes < READ_BYTES_MAX, "{recording:?}: {read_bytes}");
+        disk.write(Lba::new(0), &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        let (foreign, read_bytes) = content(&disk);
+        assert_eq!(foreign, None, "{recording:?}");
+        assert!(read_bytes < READ_BYTES_MAX, "{recording:?}: {read_bytes}");
+    }
+}
