@@ -70,6 +70,7 @@
 //!   work                               writes, flushes, compactions: they execute, and decide nothing
 //!   open                               whole-store procedures: recovery, check, dump
 //!   db                                 the handles: Db, Keyspace
+//!   salvage                            a store from a drive whose catalog is lost
 //! ```
 //!
 //! Background work runs as [`Job`](imbrex_clockwork::Job)s: flushes, compactions, and a look-out
@@ -100,6 +101,7 @@ mod open;
 mod options;
 mod range_del;
 mod read;
+pub mod salvage;
 mod snapshot;
 mod store;
 mod table;

@@ -16,7 +16,18 @@ use std::collections::BTreeSet;
 
 /// The set of losses, one sentence each; a loss that is met twice is recorded once.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(Mutex<BTreeSet<String>>);
+pub(crate) struct Losses(Mutex<BTreeSet<String>>, Mutex<BTreeSet<LostKeys>>);
+
+/// Keys of which a table could not be read. A bound is absent if it is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LostKeys {
+    /// The name of the table's file, if it is known.
+    pub(crate) file: Option<String>,
+    /// No key is below this one.
+    pub(crate) from: Option<Vec<u8>>,
+    /// No key is above this one.
+    pub(crate) upto: Option<Vec<u8>>,
+}
 
 impl Losses {
     /// Records damage and `what` was lost with it; returns any other error to the caller.
@@ -27,6 +38,16 @@ impl Losses {
         }
         self.0.lock().insert(format!("{error}; lost: {what}"));
         Ok(())
+    }
+
+    /// Records which keys are lost with damage that [`Losses::pass`] recorded.
+    pub(crate) fn note_keys(&self, keys: LostKeys) {
+        self.1.lock().insert(keys);
+    }
+
+    /// The lost keys, by table.
+    pub(crate) fn keys(&self) -> Vec<LostKeys> {
+        self.1.lock().iter().cloned().collect()
     }
 
     /// The losses as sentences, sorted.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`FileLayer`] implements [`Files`] over one disk; [`tiers::TieredFiles`] implements it over a
-//! disk and a flash drive. [`api`](Files) is the contract.
+//! disk and a flash drive. [`api`](Files) is the contract. [`raw`] reads a disk without any of this.
 //!
 //! Reading order: a writer buffers a file. The layer places it (`placement`, on the map in
 //! `space`), writes it (`persist`, `log`) and names it (`edits`, `commit`, `catalog`). It then
@@ -36,6 +36,7 @@ mod part;
 mod persist;
 mod placement;
 mod placer;
+pub mod raw;
 mod reclaim;
 mod region;
 mod report;

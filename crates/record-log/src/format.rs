@@ -133,6 +133,42 @@ pub fn log_id_of(block: &[u8]) -> Option<u64> {
     is_frame.then(|| u64_at(block, LOG_ID))
 }
 
+/// The head of a frame that was found outside of any log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHead {
+    /// The log that the frame belongs to.
+    pub log_id: u64,
+    /// Its position in that log.
+    pub position_blocks: u64,
+    /// Its length.
+    pub len_blocks: u64,
+    /// How often the log had been restarted.
+    pub incarnation: u32,
+}
+
+impl FrameHead {
+    /// The head of the frame that begins with `block`, if one does. Only the head is examined:
+    /// [`is_whole_frame`] verifies the frame.
+    pub fn of(block: &[u8]) -> Option<FrameHead> {
+        let log_id = log_id_of(block)?;
+        let position_blocks = u64_at(block, POSITION);
+        let Peek::Candidate { frame_len_bytes } = Header::peek(block, log_id, position_blocks)
+        else {
+            return None;
+        };
+        let len_blocks = (frame_len_bytes / BLOCK_LEN_BYTES) as u64;
+        let incarnation = u32_at(block, INCARNATION);
+        Some(FrameHead { log_id, position_blocks, len_blocks, incarnation })
+    }
+}
+
+/// Whether `frame`, which is as long as its head says, is a frame with a valid checksum.
+pub fn is_whole_frame(frame: &[u8]) -> bool {
+    FrameHead::of(frame)
+        .is_some_and(|head| head.len_blocks as usize * BLOCK_LEN_BYTES == frame.len())
+        && matches!(Header::decode(frame), Ok(Some(_)))
+}
+
 /// The length of a frame with a payload of `payload_len_bytes`.
 pub(crate) fn frame_len_bytes(payload_len_bytes: usize) -> usize {
     (HEADER_LEN_BYTES + payload_len_bytes).next_multiple_of(BLOCK_LEN_BYTES)

@@ -47,6 +47,7 @@ mod tests;
 pub use decoder::{Decoder, End, Flaw, LogBounds, Record, Resume};
 pub use encoder::{Encoder, RecordTooLong};
 pub use format::{
-    BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, RECORD_LEN_BYTES_MAX, log_id_of,
+    BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, FrameHead, RECORD_LEN_BYTES_MAX,
+    is_whole_frame, log_id_of,
 };
 pub use position::Position;

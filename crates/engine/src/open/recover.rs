@@ -24,7 +24,7 @@ use crate::EngineError;
 use crate::batch::{BatchView, KeyspaceId};
 use crate::compaction::merge::output::{Outputs, Source};
 use crate::key::Seq;
-use crate::losses::{Losses, keys_between};
+use crate::losses::{Losses, LostKeys, keys_between};
 use crate::options::{OpenMode, Options};
 use crate::store::commit::Change;
 use crate::store::durable::RecordLens;
@@ -224,8 +224,13 @@ pub(crate) fn leave_out(
                 let meta = &slot.meta;
                 let keys = keys_between(Some(&meta.smallest), &meta.largest);
                 let what = format!("table {} of keyspace {:?}, {keys}", meta.id, entry.record.name);
-                left_out.lost.insert(name, error.to_string());
+                left_out.lost.insert(name.clone(), error.to_string());
                 losses.pass(error, &what)?;
+                losses.note_keys(LostKeys {
+                    file: Some(name),
+                    from: Some(meta.smallest.to_vec()),
+                    upto: Some(meta.largest.to_vec()),
+                });
                 edit.tables_removed.push((entry.record.id, meta.id));
             }
         }
@@ -344,7 +349,8 @@ fn into_tables(
     })?;
     let outputs = rebuild.finish()?;
     let last_seq = replayed.last_seq.unwrap_or(before).max(before);
-    Ok((commit_tables(store, outputs, remove, last_seq)?, replayed))
+    let end_log = ids.last().map_or(LogId(0), |last| LogId(last.0 + 1));
+    Ok((commit_tables(store, outputs, remove, (last_seq, end_log))?, replayed))
 }
 
 /// Replays with one commit per log, oldest first, when the drive has no room for the tables of all
@@ -409,13 +415,13 @@ fn keep_logs(store: &Store, logs: &Logs, before: Seq) -> Result<(), EngineError>
     store.files.sync().map_err(EngineError::files("sync the logs"))
 }
 
-/// Commits the tables made from logs together with the removal of the logs. Returns the number of
-/// tables.
+/// Commits the tables made from the logs before `end_log` together with the removal of the logs.
+/// Returns the number of tables.
 fn commit_tables(
     store: &Store,
     outputs: Vec<Outputs>,
     remove: Vec<String>,
-    last_seq: Seq,
+    (last_seq, end_log): (Seq, LogId),
 ) -> Result<usize, EngineError> {
     if remove.is_empty() && outputs.is_empty() {
         // A caller may rely on a keyspace that a killed process left in the drive's cache, and no
@@ -428,6 +434,10 @@ fn commit_tables(
         change.edit.tables_added.extend(output.added);
         change.add.extend(output.files);
     }
+    // The logs are gone, but their frames may stay on the drive: the floor says that they are old.
+    let written: BTreeSet<KeyspaceId> =
+        change.edit.tables_added.iter().map(|add| add.keyspace).collect();
+    change.edit.log_floors.extend(written.into_iter().map(|keyspace| (keyspace, end_log)));
     let table_count = change.add.len();
     store.commit(change)?;
     Ok(table_count)

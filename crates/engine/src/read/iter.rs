@@ -16,7 +16,7 @@
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
-use crate::losses::Losses;
+use crate::losses::{Losses, LostKeys};
 use crate::merge::MergingIter;
 use crate::read::covers::{Covers, TombstoneView};
 use bytes::Bytes;
@@ -273,6 +273,8 @@ impl Iter {
             (Err(error), None) => Err(error),
             (Err(error), Some(losses)) => {
                 losses.pass(error, &format!("key {}", self.key.escape_ascii()))?;
+                let key = Some(self.key.to_vec());
+                losses.note_keys(LostKeys { file: None, from: key.clone(), upto: key });
                 Ok(false)
             }
         }

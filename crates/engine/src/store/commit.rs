@@ -105,6 +105,7 @@ impl Store {
         self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);
         versions.state = state;
         versions.lens = lens;
+        self.history.note_commit();
         let was_blocked = self.blocked_write_at.lock().take().is_some();
         let mut logs = self.logs.lock();
         logs.retain(|log| log.id >= first_kept);

@@ -34,6 +34,7 @@ pub(crate) mod gate;
 pub(crate) mod job_count;
 pub(crate) mod keyspace;
 pub(crate) mod limits;
+mod moment;
 pub(crate) mod space;
 mod tables;
 pub(crate) mod tally;
@@ -53,6 +54,7 @@ use crate::store::durable::{LogInfo, RecordLens, VersionSet};
 use crate::store::job_count::JobCount;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::limits::Limits;
+use crate::store::moment::History;
 use crate::store::space::{BlockedWriteAt, CompactionTriedAt};
 use crate::store::tally::Tally;
 use crate::store::writer::Writer;
@@ -99,6 +101,8 @@ pub(crate) struct Store {
     poison: Mutex<Option<String>>,
     visible: AtomicU64,
     next_id: AtomicU64,
+    /// The order of this opening and of its commits, for what tables record.
+    history: History,
     /// After a background write was blocked for want of space: how much was free then.
     pub(crate) blocked_write_at: Mutex<Option<BlockedWriteAt>>,
     /// After a compaction failed for want of space: how large the next one may be.
@@ -158,6 +162,7 @@ impl Store {
             poison: Mutex::default(),
             visible: AtomicU64::new(last_seq),
             next_id: AtomicU64::new(state.counters.next_id),
+            history: History::new(state.counters.next_id),
             versions: Mutex::new(VersionSet { state, lens }),
             blocked_write_at: Mutex::default(),
             room_max_bytes: AtomicU64::new(u64::MAX),

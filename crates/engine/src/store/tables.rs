@@ -2,7 +2,8 @@
 
 use super::Store;
 use crate::EngineError;
-use crate::compaction::merge::output::TableHome;
+use crate::batch::KeyspaceId;
+use crate::compaction::merge::output::{Moment, TableHome};
 use crate::compaction::plan::TableFacts;
 use crate::table::TableProperties;
 use crate::version::{TableId, TableSlot};
@@ -34,6 +35,10 @@ impl TableHome for Store {
 
     fn check_room(&self, tables: &[FileBuffer], is_gaining: bool) -> Result<(), EngineError> {
         self.check_room_for_outputs(tables.iter().map(FileBuffer::len_bytes), is_gaining)
+    }
+
+    fn moment(&self, keyspace: KeyspaceId, table: TableId, len_bytes: u64) -> Option<Moment> {
+        Some(self.moment_of(keyspace, table, len_bytes))
     }
 
     fn persist(&self, tables: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError> {

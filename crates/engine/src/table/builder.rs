@@ -8,6 +8,7 @@ use super::filter::{Filter, key_hash};
 use super::format::{BLOCK_TRAILER_LEN_BYTES, BlockHandle, Footer, block_trailer};
 use super::histogram::HistogramBuilder;
 use super::index::{IndexBuilder, separator};
+use super::origin::{Origin, Roster};
 use super::properties::TableProperties;
 use super::tombstones;
 use super::values::{PLACE_LEN_BYTES, ValuePlace};
@@ -76,6 +77,9 @@ pub(crate) struct TableBuilder {
     histogram: Option<HistogramBuilder>,
     tombstones: Vec<RangeTombstone>,
     properties: TableProperties,
+    origin: Option<Origin>,
+    /// An encoded [`Roster`].
+    roster: Option<Vec<u8>>,
 }
 
 impl TableBuilder {
@@ -106,6 +110,8 @@ impl TableBuilder {
                 log_frame_len_bytes: options.log_frame_len_bytes as u64,
                 ..TableProperties::default()
             },
+            origin: None,
+            roster: None,
             options,
         }
     }
@@ -176,6 +182,12 @@ impl TableBuilder {
         if start < end {
             self.tombstones.push(RangeTombstone::new(start, end, seq));
         }
+    }
+
+    /// Records where the table comes from, and all tables of its keyspace.
+    pub(crate) fn set_origin(&mut self, origin: Origin, roster: Option<&Roster>) {
+        self.origin = Some(origin);
+        self.roster = roster.map(Roster::encode);
     }
 
     /// Whether no entry and no range tombstone was added.
@@ -261,7 +273,8 @@ impl TableBuilder {
         let stored_len = |part: Option<&Vec<u8>>| {
             part.map_or(0, |bytes| (bytes.len() + BLOCK_TRAILER_LEN_BYTES) as u64)
         };
-        let properties = self.properties.encode();
+        let origin = self.origin.as_ref().map(Origin::encode);
+        let properties = self.properties.encode(origin.as_deref(), self.roster.as_deref());
         let mut footer = Footer {
             has_copies: true,
             table_id: self.options.table_id,
@@ -294,6 +307,7 @@ impl TableBuilder {
 
     fn complete_properties(&mut self) {
         let properties = &mut self.properties;
+        let mut largest_is_excluded = false;
         properties.largest_user_key.clone_from(&self.last_key);
         properties.data_len_bytes = self.file.len_bytes();
         properties.index_partition_count = self.partitions.len() as u64;
@@ -306,12 +320,16 @@ impl TableBuilder {
             }
             if is_first || tombstone.end > properties.largest_user_key {
                 properties.largest_user_key = tombstone.end.to_vec();
+                largest_is_excluded = true;
             }
             is_first = false;
             properties.smallest_seq = properties.smallest_seq.min(tombstone.seq);
             properties.largest_seq = properties.largest_seq.max(tombstone.seq);
         }
         properties.smallest_seq = properties.smallest_seq.min(properties.largest_seq);
+        if let Some(origin) = &mut self.origin {
+            origin.largest_is_excluded = largest_is_excluded;
+        }
     }
 
     fn append_raw(&mut self, payload: &[u8]) -> BlockHandle {

@@ -187,6 +187,11 @@ impl Footer {
         Footer::parse_either(bytes, false)
     }
 
+    /// Whether `bytes` begin like a footer.
+    pub(crate) fn has_magic(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     /// Looks for the copy of the footer in `bytes`, which begin at `offset` of a file of
     /// `file_len_bytes` with a table at its end.
     pub(crate) fn find_copy(bytes: &[u8], offset: u64, file_len_bytes: u64) -> Option<Footer> {

@@ -17,7 +17,7 @@ use super::values::ValuePlace;
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Trailer};
-use crate::losses::{Losses, keys_between};
+use crate::losses::{Losses, LostKeys, keys_between};
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
@@ -379,7 +379,14 @@ impl TableIter {
             }
             _ => whole,
         };
-        losses.pass(error, &keys_between(lower.map(|key| key.user_key), upper.user_key))
+        let (lower, upper) = (lower.map(|key| key.user_key), upper.user_key);
+        losses.pass(error, &keys_between(lower, upper))?;
+        losses.note_keys(LostKeys {
+            file: Some(self.table.name().to_owned()),
+            from: lower.map(<[u8]>::to_vec),
+            upto: Some(upper.to_vec()),
+        });
+        Ok(())
     }
 
     fn start_seek(&mut self) {

@@ -22,10 +22,12 @@ pub(crate) mod compression;
 mod describe;
 mod filter;
 mod format;
+mod found;
 mod histogram;
 mod index;
 mod iter;
 mod level_iter;
+mod origin;
 mod properties;
 mod read_ahead;
 mod reader;
@@ -37,12 +39,15 @@ mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use filter::key_hash;
+pub(crate) use format::BlockHandle;
+pub(crate) use found::FoundFooter;
 #[cfg(test)]
 pub(crate) use histogram::HistogramBuilder;
 pub(crate) use histogram::{HISTOGRAM_LEN_BYTES_MIN, Histogram};
 pub(crate) use index::IndexPartition;
 pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};
+pub(crate) use origin::{Origin, Part, Roster, RosterKeyspace, RosterRun, Stamp, mark_of};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::{Table, TableLookup};
 pub(crate) use values::{INLINE_LEN_BYTES_MAX, ValuePlace};

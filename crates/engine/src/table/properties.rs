@@ -5,6 +5,7 @@
 
 use super::format::{read_u32, read_u64};
 use super::histogram::Histogram;
+use super::origin::{Origin, Roster, mark_of};
 use crate::key::Seq;
 use std::sync::Arc;
 
@@ -66,11 +67,15 @@ const FILTER_BITS_PER_KEY: u16 = 13;
 const TABLE_ID: u16 = 14;
 const HISTOGRAM: u16 = 15;
 const LOG_FRAME_LEN_BYTES: u16 = 16;
+/// An open table does without these two; see `origin`.
+const ORIGIN: u16 = 17;
+const ROSTER: u16 = 18;
 
 const FIELD_HEADER_LEN_BYTES: usize = 2 + 4;
 
 impl TableProperties {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The stored form, with the encoded origin and roster of the table, where there are any.
+    pub(crate) fn encode(&self, origin: Option<&[u8]>, roster: Option<&[u8]>) -> Vec<u8> {
         let mut out = PROPERTIES_VERSION.to_le_bytes().to_vec();
         let mut put = |tag: u16, value: &[u8]| {
             out.extend_from_slice(&tag.to_le_bytes());
@@ -97,6 +102,12 @@ impl TableProperties {
         if self.log_frame_len_bytes > 0 {
             put(LOG_FRAME_LEN_BYTES, &self.log_frame_len_bytes.to_le_bytes());
         }
+        if let Some(origin) = origin {
+            put(ORIGIN, origin);
+        }
+        if let Some(roster) = roster {
+            put(ROSTER, roster);
+        }
         out
     }
 
@@ -105,28 +116,37 @@ impl TableProperties {
     /// # Errors
     /// A description of the defect.
     pub(crate) fn decode(bytes: &[u8]) -> Result<TableProperties, String> {
-        let version = read_u32(bytes, 0).ok_or("too short for properties")?;
-        if version != PROPERTIES_VERSION {
-            return Err(format!("version {version}, this program knows {PROPERTIES_VERSION}"));
-        }
         let mut properties = TableProperties::default();
-        let mut rest = &bytes[4..];
-        let mut tag_before = 0;
-        while !rest.is_empty() {
-            let Some((head, body)) = rest.split_first_chunk::<FIELD_HEADER_LEN_BYTES>() else {
-                return Err("a field is cut off".into());
-            };
-            let tag = u16::from_le_bytes([head[0], head[1]]);
-            let len_bytes = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
-            let value = body.get(..len_bytes).ok_or("a field is cut off")?;
-            rest = &body[len_bytes..];
-            if tag <= tag_before {
-                return Err(format!("field {tag} after field {tag_before}"));
-            }
-            tag_before = tag;
-            properties.set(tag, value)?;
-        }
+        for_each_field(bytes, |tag, value| properties.set(tag, value))?;
         Ok(properties)
+    }
+
+    /// The mark of the table in a roster.
+    pub(crate) fn mark(&self) -> u16 {
+        let raw_len_bytes = self.raw_key_len_bytes + self.raw_value_len_bytes;
+        let (seq_min, seq_max) = (self.smallest_seq.0, self.largest_seq.0);
+        let counts = [self.entry_count, self.delete_count, raw_len_bytes, seq_min, seq_max];
+        mark_of(counts, &self.smallest_user_key, &self.largest_user_key)
+    }
+
+    /// Decodes the properties together with the origin and the roster.
+    ///
+    /// # Errors
+    /// A description of the defect.
+    pub(crate) fn decode_with_origin(
+        bytes: &[u8],
+    ) -> Result<(TableProperties, Option<Origin>, Option<Roster>), String> {
+        let mut properties = TableProperties::default();
+        let (mut origin, mut roster) = (None, None);
+        for_each_field(bytes, |tag, value| {
+            match tag {
+                ORIGIN => origin = Origin::decode(value),
+                ROSTER => roster = Roster::decode(value),
+                _ => properties.set(tag, value)?,
+            }
+            Ok(())
+        })?;
+        Ok((properties, origin, roster))
     }
 
     fn set(&mut self, tag: u16, value: &[u8]) -> Result<(), String> {
@@ -157,6 +177,34 @@ impl TableProperties {
     }
 }
 
+/// Passes each field of encoded properties to `take`, in order.
+fn for_each_field(
+    bytes: &[u8],
+    mut take: impl FnMut(u16, &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
+    let version = read_u32(bytes, 0).ok_or("too short for properties")?;
+    if version != PROPERTIES_VERSION {
+        return Err(format!("version {version}, this program knows {PROPERTIES_VERSION}"));
+    }
+    let mut rest = &bytes[4..];
+    let mut tag_before = 0;
+    while !rest.is_empty() {
+        let Some((head, body)) = rest.split_first_chunk::<FIELD_HEADER_LEN_BYTES>() else {
+            return Err("a field is cut off".into());
+        };
+        let tag = u16::from_le_bytes([head[0], head[1]]);
+        let len_bytes = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+        let value = body.get(..len_bytes).ok_or("a field is cut off")?;
+        rest = &body[len_bytes..];
+        if tag <= tag_before {
+            return Err(format!("field {tag} after field {tag_before}"));
+        }
+        tag_before = tag;
+        take(tag, value)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +219,7 @@ mod tests {
             largest_seq: Seq(99),
             ..TableProperties::default()
         };
-        let mut bytes = properties.encode();
+        let mut bytes = properties.encode(None, None);
         assert_eq!(TableProperties::decode(&bytes), Ok(properties.clone()));
         bytes.extend_from_slice(&[0xff, 0xff, 2, 0, 0, 0, 1, 2]);
         assert_eq!(TableProperties::decode(&bytes), Ok(properties));

@@ -14,7 +14,7 @@ use super::tombstones;
 use super::values::{self, Values};
 use crate::EngineError;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
-use crate::losses::Losses;
+use crate::losses::{Losses, LostKeys};
 use crate::range_del::FragmentedTombstones;
 use crate::table::cache::{BlockCache, CacheId};
 use bytes::Bytes;
@@ -253,6 +253,12 @@ impl Table {
     /// The properties that the writer recorded; empty if they are damaged.
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
+    }
+
+    /// A key at or above all keys of the table; empty if it has none.
+    pub(crate) fn last_separator(&self) -> Vec<u8> {
+        let last = self.top_index.len().checked_sub(1);
+        last.map_or_else(Vec::new, |last| self.top_index.separator(last).user_key.to_vec())
     }
 
     /// The range tombstones of the table.
@@ -654,7 +660,12 @@ impl Opening<'_> {
         decode: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>, EngineError> {
         match (self.copied_part(structure, handles, decode), self.losses) {
-            (Err(error), Some(losses)) => losses.pass(error, what).map(|()| None),
+            (Err(error), Some(losses)) => {
+                losses.pass(error, what)?;
+                let file = Some(self.file.name().to_owned());
+                losses.note_keys(LostKeys { file, ..LostKeys::default() });
+                Ok(None)
+            }
             (part, _) => part.map(Some),
         }
     }

@@ -6,6 +6,9 @@ use super::{RunId, TableId, TableMeta};
 use crate::options::KeyspaceOptions;
 use crate::wal::{log_name, log_number};
 
+/// Spreads the id of a format over all bits of a log's id. Odd, so that it has an inverse.
+const FORMAT_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
+
 /// The number of a log. A larger number is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogId(pub(crate) u64);
@@ -18,8 +21,19 @@ impl LogId {
     /// The id that the log's frames carry. Log numbers restart when a drive is formatted, and a log
     /// may own unwritten blocks that still contain frames of the previous store. Including
     /// `format_id` keeps the two apart.
+    ///
+    /// Applied to the id in a frame, it returns the log's number.
     pub(crate) fn frame_id(self, format_id: u64) -> u64 {
-        self.0 ^ format_id.wrapping_mul(0xd6e8_feb8_6659_fd93)
+        self.0 ^ format_id.wrapping_mul(FORMAT_FACTOR)
+    }
+
+    /// The `format_id` for which log 0 would have the id `key` in its frames.
+    pub(crate) fn format_of_key(key: u64) -> u64 {
+        // Newton's method: an odd number is its own inverse modulo 8, and each step doubles the bits.
+        let step = |inverse: u64, _| {
+            inverse.wrapping_mul(2_u64.wrapping_sub(FORMAT_FACTOR.wrapping_mul(inverse)))
+        };
+        key.wrapping_mul((0..5).fold(FORMAT_FACTOR, step))
     }
 
     /// The number in a log's file name; `None` for any other file.

@@ -7,7 +7,7 @@
 
 use crate::EngineError;
 use crate::compaction::busy::KeyspacePlans;
-use crate::compaction::merge::output::{OutputSpec, Outputs, Source};
+use crate::compaction::merge::output::{OutputSpec, Outputs, Replaced, Source};
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::compaction::plan::Output;
 use crate::compaction::plan::{Plan, Work};
@@ -93,6 +93,7 @@ impl Running {
             LevelIter::new(RunView { tables: input.tables.clone(), cache }, read.clone())
         });
         let levels = self.plan.inputs.iter().map(|input| input.level).collect();
+        let replaced: Arc<[u64]> = self.plan.tables().map(|slot| slot.meta.id.0).collect();
         let spec = MergeSpec {
             snapshots: store.snapshots.list(),
             tombstones,
@@ -100,14 +101,14 @@ impl Running {
                 .plan
                 .outputs
                 .iter()
-                .map(|output| self.output_spec(store, output))
+                .map(|output| self.output_spec(store, output, &replaced))
                 .collect(),
             router: self.plan.routes.clone().map(|routes| Router::new(routes, levels)),
         };
         Ok(MergeTask::new(MergingIter::new(sources.collect()), spec))
     }
 
-    fn output_spec(&self, store: &Store, output: &Output) -> OutputSpec {
+    fn output_spec(&self, store: &Store, output: &Output, replaced: &Arc<[u64]>) -> OutputSpec {
         let grain_bytes = store.files.space().grain_bytes;
         let table_len_bytes = self.keyspace.fitted.table_len_bytes;
         let is_gaining = self.plan.is_gaining(grain_bytes, table_len_bytes, store);
@@ -124,6 +125,7 @@ impl Running {
             tombstones: FragmentedTombstones::default(),
             is_together: self.plan.outputs_together,
             band: None,
+            replaces: Replaced { tables: Arc::clone(replaced), ..Replaced::default() },
         }
     }
 

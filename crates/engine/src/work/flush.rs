@@ -21,7 +21,7 @@
 
 use crate::EngineError;
 use crate::compaction::busy::Plans;
-use crate::compaction::merge::output::{OutputSpec, Source};
+use crate::compaction::merge::output::{OutputSpec, Replaced, Source};
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::memtable::MemtableIter;
 use crate::range_del::FragmentedTombstones;
@@ -74,6 +74,10 @@ pub(crate) fn flush_task(
         is_together: false,
         source,
         band,
+        replaces: Replaced {
+            logs: slot.first_log().zip(Some(slot.end_log())).filter(|(first, end)| first < end),
+            ..Replaced::default()
+        },
     };
     let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
     let snapshots = store.snapshots.list();

@@ -15,7 +15,9 @@ use crate::metrics::OutputTable;
 use crate::options::KeyspaceOptions;
 use crate::range_del::FragmentedTombstones;
 use crate::store::space::LONG_KEY_LEN_BYTES;
-use crate::table::{INLINE_LEN_BYTES_MAX, TableBuilder, TableOptions, ValuePlace};
+use crate::table::{
+    INLINE_LEN_BYTES_MAX, Origin, Part, Roster, Stamp, TableBuilder, TableOptions, ValuePlace,
+};
 use crate::version::edit::{LogId, TableAdd};
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
@@ -43,6 +45,18 @@ pub(crate) struct OutputSpec {
     pub(crate) source: Source,
     /// The log that becomes this output's only table, if its values stay where the log has them.
     pub(crate) band: Option<Arc<Band>>,
+    pub(crate) replaces: Replaced,
+}
+
+/// What the tables of a merge replace. The tables record it, for a drive whose catalog is lost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replaced {
+    /// The tables that the merge reads.
+    pub(crate) tables: Arc<[u64]>,
+    /// The logs of the memtable: the first, and the first after them.
+    pub(crate) logs: Option<(LogId, LogId)>,
+    /// The index of the output among all outputs of the merge, and their number.
+    pub(crate) output: (usize, usize),
 }
 
 /// Where the entries come from. This decides how much space of the drive must remain free.
@@ -77,11 +91,27 @@ pub(crate) trait TableHome {
     /// [`EngineError::NoSpace`].
     fn check_room(&self, tables: &[FileBuffer], is_gaining: bool) -> Result<(), EngineError>;
 
+    /// The state of the store, for the finished `table` of `len_bytes` to record; see [`Origin`].
+    /// `None` if the table is for no store.
+    fn moment(&self, keyspace: KeyspaceId, table: TableId, len_bytes: u64) -> Option<Moment> {
+        let _ = (keyspace, table, len_bytes);
+        None
+    }
+
     /// Writes `tables` to the drive.
     ///
     /// # Errors
     /// Like [`imbrex_files::Files::persist`].
     fn persist(&self, tables: Vec<FileBuffer>) -> Result<Vec<Box<dyn Persisted>>, FilesError>;
+}
+
+/// A store as it was when a table was finished.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    pub(crate) store_id: u64,
+    pub(crate) stamp: Stamp,
+    /// Absent if it would be too long for the table.
+    pub(crate) roster: Option<Roster>,
 }
 
 /// Writes tables one after another. Memory holds one table at a time, or all of them if they are
@@ -273,6 +303,10 @@ impl OutputWriter {
                 builder.add_range_tombstone(fragment.start, fragment.end, seq);
             }
         }
+        let len_bytes = builder.len_bytes_estimate();
+        if let Some(moment) = home.moment(self.spec.keyspace, self.table, len_bytes) {
+            builder.set_origin(self.origin(&moment, upper.is_none()), moment.roster.as_ref());
+        }
         let (file, properties) = builder.finish();
         let largest = Bytes::from(properties.largest_user_key);
         let is_point = has_points && self.last_key == largest;
@@ -314,6 +348,29 @@ impl OutputWriter {
             meta,
         });
         Ok(())
+    }
+
+    /// The origin of the current table.
+    fn origin(&self, moment: &Moment, is_last: bool) -> Origin {
+        let spec = &self.spec;
+        let (output, output_count) = spec.replaces.output;
+        Origin {
+            store_id: moment.store_id,
+            keyspace: spec.keyspace.0,
+            level: spec.level,
+            run: spec.run.0,
+            group: spec.group.0,
+            stamp: moment.stamp,
+            part: Part {
+                output: output as u64,
+                output_count: output_count as u64,
+                number: self.added.len() as u64,
+                is_last,
+            },
+            inputs: spec.replaces.tables.to_vec(),
+            logs: spec.replaces.logs.map(|(first, end)| (first.0, end.0)),
+            largest_is_excluded: false,
+        }
     }
 
     fn persist(&mut self, home: &dyn TableHome) -> Result<(), EngineError> {

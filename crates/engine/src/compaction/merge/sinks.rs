@@ -49,12 +49,16 @@ pub(crate) struct Sinks {
 
 impl Sinks {
     pub(crate) fn new(specs: Vec<OutputSpec>, may_wait: bool) -> Sinks {
-        let sinks = specs.into_iter().map(|spec| Sink {
-            enough_len_bytes: spec.options.table_len_bytes / 2,
-            writer: OutputWriter::new(spec),
-            waiting: Vec::new(),
-            waiting_len_bytes: 0,
-            short_to: 0,
+        let count = specs.len();
+        let sinks = specs.into_iter().enumerate().map(|(index, mut spec)| {
+            spec.replaces.output = (index, count);
+            Sink {
+                enough_len_bytes: spec.options.table_len_bytes / 2,
+                writer: OutputWriter::new(spec),
+                waiting: Vec::new(),
+                waiting_len_bytes: 0,
+                short_to: 0,
+            }
         });
         Sinks { sinks: sinks.collect(), waiting_count: 0, may_wait, begun: None }
     }
