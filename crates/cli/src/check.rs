@@ -95,8 +95,7 @@ impl CheckArgs {
             Err(CliError::new(
                 Exit::Corrupt,
                 format!(
-                    "{shown}: {result}; save what can still be read with `imbrex scan {shown} --skip-damage \
-                     --format json`"
+                    "{shown}: {result}; save what can still be read with `imbrex salvage {shown} TARGET`"
                 ),
             ))
         })

@@ -40,6 +40,7 @@ mod replay;
 #[cfg(feature = "repro")]
 mod repro;
 mod run;
+mod salvage;
 mod serve;
 mod session;
 mod share_bench;
@@ -102,6 +103,15 @@ enum Command {
     ///
     /// Exit code 0 means that nothing is wrong, 5 that something is damaged.
     Check(check::CheckArgs),
+    /// Copy everything that can still be read on a damaged drive to another store
+    ///
+    /// If the catalog of the drive can be read, it decides what the store holds. Otherwise the drive is
+    /// searched for tables and logs. The report lists what is missing, and the keys for which a value may be
+    /// outdated or a deleted entry may be back.
+    ///
+    /// Nothing is written to DRIVE. Exit code 0 means that everything was found, 5 that something is missing
+    /// or in doubt.
+    Salvage(salvage::SalvageArgs),
     /// Print the content of a file or a structure of the drive as text, for debugging
     Dump(dump::DumpArgs),
     /// Measure the store with the benchmarks of db_bench, in modelled or real time
@@ -168,6 +178,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Stats(args) => args.run(session_ref),
         Command::Compact(args) => args.run(session_ref),
         Command::Check(args) => args.run(session_ref),
+        Command::Salvage(args) => args.run(session_ref),
         Command::Dump(args) => args.run(session_ref),
         Command::Bench(args) => args.run(session_ref),
         Command::Ycsb(command) => command.run(session_ref),

@@ -143,6 +143,11 @@ impl DriveArgs {
         DriveArgs { cut, ..self }
     }
 
+    /// The same drive, with its flash drive.
+    pub(crate) fn with_flash(self, flash: Option<PathBuf>) -> DriveArgs {
+        DriveArgs { flash, ..self }
+    }
+
     /// Every drive that [`DriveArgs::mount`] opens.
     pub(crate) fn images(&self) -> Vec<&Path> {
         std::iter::once(self.drive.as_path()).chain(self.flash.as_deref()).collect()
@@ -297,7 +302,7 @@ impl Store {
 /// The advice for a damaged store.
 pub(crate) fn salvage_hint(drive: &Path) -> String {
     format!(
-        "`imbrex scan {} --skip-damage` prints everything that can still be read",
+        "`imbrex salvage {} TARGET` writes everything that can still be read to another store",
         drive.display()
     )
 }

@@ -145,7 +145,7 @@ impl From<ShapeError> for Error {
 pub fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in causes(error).skip(1).map(ToString::to_string) {
-        if !text.ends_with(&cause) {
+        if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);
         }

@@ -55,6 +55,7 @@ mod entries;
 mod error;
 pub mod fitting;
 mod options;
+pub mod salvage;
 pub mod stack;
 mod store;
 
@@ -64,6 +65,7 @@ pub use error::{Error, ErrorKind};
 pub use imbrex_clockwork::Runtime;
 pub use imbrex_engine::{KeyspaceOptions, Metrics, WriteOptions};
 pub use options::Options;
+pub use salvage::salvage;
 pub use stack::Layout;
 pub use store::{Batch, Checkpoint, Keyspace, Snapshot, Store};
 

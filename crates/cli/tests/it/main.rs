@@ -21,6 +21,7 @@ mod manual;
 mod output_files;
 mod read_only;
 mod replay;
+mod salvage;
 mod serving;
 mod ycsb;
 

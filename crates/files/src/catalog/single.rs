@@ -102,7 +102,7 @@ pub(super) fn choose(
             let is_foreign = [a, b].iter().any(|found| matches!(found, RegionContent::Foreign));
             // Advice to format could destroy a catalog that is there after all.
             let advice = if is_foreign {
-                "the drive belongs to something else, or its catalog is damaged; in that case restore it from a copy"
+                "the drive belongs to something else, or its catalog is damaged"
             } else {
                 "format it first"
             };

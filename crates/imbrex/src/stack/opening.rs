@@ -236,14 +236,35 @@ impl Unmounted {
     }
 }
 
-impl From<Unmounted> for Error {
-    fn from(unmounted: Unmounted) -> Error {
-        let Unmounted { path, content, source } = unmounted;
+impl Unmounted {
+    /// The failure in words, without advice.
+    pub(crate) fn plain(self) -> Error {
+        let Unmounted { path, content, source } = self;
         match content {
             Some(content) => holds(&path, content),
             None => Error::at("open", &path, *source),
         }
     }
+}
+
+impl From<Unmounted> for Error {
+    fn from(unmounted: Unmounted) -> Error {
+        let (path, is_unknown) = (unmounted.path.clone(), unmounted.content.is_none());
+        let error = unmounted.plain();
+        match error.kind() {
+            ErrorKind::Damaged | ErrorKind::NotAStore if is_unknown => {
+                error.with_advice(&format!("if it had a store, {}", salvage_advice(&path)))
+            }
+            _ => error,
+        }
+    }
+}
+
+fn salvage_advice(path: &Path) -> String {
+    let shown = path.display();
+    format!(
+        "`imbrex salvage {shown} TARGET` writes everything that can still be read to another store"
+    )
 }
 
 /// The files on `drives`, whose main drive is at `path`.
@@ -271,21 +292,25 @@ pub(crate) fn open_at(
     runtime: &Runtime,
     adjust: impl FnOnce(&mut Options),
 ) -> Result<Stack, Error> {
+    open_plain_at(path, mounted, runtime, adjust).map_err(|error| match error.kind() {
+        ErrorKind::Damaged => error.with_advice(&salvage_advice(path)),
+        _ => error,
+    })
+}
+
+/// As [`open_at`], with errors without advice.
+pub(crate) fn open_plain_at(
+    path: &Path,
+    mounted: Mounted,
+    runtime: &Runtime,
+    adjust: impl FnOnce(&mut Options),
+) -> Result<Stack, Error> {
     if let Some(content) = Content::of_files(&mounted.files) {
         return Err(holds(path, content));
     }
     let mut options = mounted.layout.recipe(mounted.drive.geometry()).options;
     adjust(&mut options);
-    mounted.open_db(runtime, options).map_err(|error| {
-        let error = Error::at("open", path, error);
-        match error.kind() {
-            ErrorKind::Damaged => error.with_advice(&format!(
-                "`imbrex scan {} --skip-damage` prints everything that can still be read",
-                path.display()
-            )),
-            _ => error,
-        }
-    })
+    mounted.open_db(runtime, options).map_err(|error| Error::at("open", path, error))
 }
 
 /// Refuses the drive at `path`, which holds layout `held`, if `asked` is another one.

@@ -194,7 +194,8 @@ const TABLE: &[Row] = &[
         },
         outcome: (Damaged, 10, 5),
         words: "opening the files: damaged catalog checkpoint at block 1 of the region at lba 256: its checksum is SUM, \
-                but the header has SUM",
+                but the header has SUM; if it had a store, `imbrex salvage PATH TARGET` writes everything that can \
+                still be read to another store",
     },
     Row {
         name: "a drive in use",

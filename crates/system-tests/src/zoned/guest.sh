@@ -221,7 +221,7 @@ spoiled() {
     quiet imbrex check /dev/nullb2
     step "/dev/nullb2: a zone is lost that holds something; the rest is saved"
     echo $(($(first /dev/nullb2 fu))) > $NULLB/nullb2/zone_offline
-    refused_with 'is offline.*--skip-damage' imbrex scan /dev/nullb2
+    refused_with 'is offline.*\(--skip-damage\|imbrex salvage\)' imbrex scan /dev/nullb2
     # Values may be old ones.
     saved /dev/nullb2 /tmp/lines.0 /tmp/lines.1 /tmp/lines.2
     step "/dev/nullb2: made anew with what is left of it"
@@ -232,7 +232,7 @@ spoiled() {
     sector=$(($(first /dev/nullb2 fu) + 64))
     echo "+$sector-$((sector + 7))" > $NULLB/nullb2/badblocks
     refused dd if=/dev/nullb2 of=/tmp/sector bs=4k skip=$((sector / 8)) count=1 iflag=direct
-    refused_with 'cannot be read.*--skip-damage' imbrex scan /dev/nullb2
+    refused_with 'cannot be read.*\(--skip-damage\|imbrex salvage\)' imbrex scan /dev/nullb2
     saved /dev/nullb2 /tmp/lines.0
     test "$(wc -l < /tmp/scanned)" -gt $((COUNT / 2))
     echo "-$sector-$((sector + 7))" > $NULLB/nullb2/badblocks
