@@ -4,6 +4,8 @@
 //!   must be right or an error that names the damage, and the check of the whole store must notice.
 //!   In half of the runs everything is compacted before the first read: a compaction that copies
 //!   the rot into a new table gives it a checksum that is right.
+//! - A bit of a log rots, or a block of it becomes unreadable. The store was closed, so every write
+//!   is durable. The store opens with all of them, or it is refused and opens for salvage.
 //! - A write of a short last life is acknowledged and lands elsewhere. During that life every
 //!   answer must be right or an error. The next opening may lack the content of that write, but
 //!   everything that it finds was once written, under that key.
@@ -14,40 +16,81 @@ use super::store::{Store, draw_options};
 use crate::rig::{Ending, Rig, chain, draw_len};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_disk_sim::{FaultPlan, Misdirect};
-use imbrex_engine::Options;
+use imbrex_engine::{OpenMode, Options};
 use imbrex_files::{FileInfo, Files, Tier};
 
 /// Draws the damage, does it, and checks everything.
 pub(crate) fn run(rig: &mut Rig, model: &mut Model) -> Result<(), String> {
-    match rig.prng.below(3) {
+    let rots = rig.prng.chance(1, 2);
+    match rig.prng.below(4) {
         0 => misdirect_a_write(rig, model),
-        kind => damage_a_table(rig, model, kind == 1),
+        1 => damage_a_log(rig, model, rots),
+        _ => damage_a_table(rig, model, rots),
+    }
+}
+
+/// Damages a byte of a file whose name ends with `suffix`; false if there is none.
+fn damage_a_file(rig: &mut Rig, suffix: &str, rots: bool) -> Result<bool, String> {
+    let files = rig.open_files().map_err(|error| chain(&error))?;
+    let mut found = files.list("");
+    let is_one = |file: &FileInfo| file.name.ends_with(suffix) && !file.name.contains('/');
+    found.retain(|file| is_one(file) && file.tier == Tier::Main && file.len_bytes > 0);
+    drop(files);
+    rig.world.drop_jobs();
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let nth = rig.prng.below(found.len() as u64) as usize;
+    let file = &found[nth];
+    let offset = rig.prng.below(file.len_bytes);
+    let block = rig.on_drive(block_at(file, offset)?);
+    if rots {
+        let bit = rig.prng.below(8) as u32;
+        rig.say(format!("flip bit {bit} of byte {offset} of {}", file.name));
+        let bit = (offset % BLOCK_LEN_BYTES as u64) as u32 * 8 + bit;
+        rig.disk.flip_bit(block, bit).map_err(|error| error.to_string())?;
+    } else {
+        rig.say(format!("byte {offset} of {} cannot be read any more", file.name));
+        rig.disk.damage(BlockRange::new(block, Blocks::new(1)));
+    }
+    Ok(true)
+}
+
+/// Writes a log and closes the store. Damages the log, opens the store and reads everything.
+fn damage_a_log(rig: &mut Rig, model: &mut Model, rots: bool) -> Result<(), String> {
+    let options = Options { background_work: false, ..draw_options(rig) };
+    let Some(store) = open(rig, &options) else {
+        return Err("the store does not open before anything was damaged".to_string());
+    };
+    for _ in 0..1 + rig.prng.below(40) {
+        let changes = vec![super::operations::draw_any_change(rig, model)];
+        let sync = rig.prng.chance(1, 4);
+        super::operations::write(&store, &changes, sync).map_err(|error| chain(&error))?;
+        model.wrote(changes, sync);
+    }
+    store.close().map_err(|error| chain(&error))?;
+    rig.world.drop_jobs();
+    if !damage_a_file(rig, ".log", rots)? {
+        return Ok(());
+    }
+    let options = Options { background_work: false, ..draw_options(rig) };
+    if let Some(store) = open(rig, &options) {
+        return compare_or_error(rig, &store, model);
+    }
+    rig.world.drop_jobs();
+    let options = Options { open_mode: OpenMode::Salvage, ..options };
+    let store = Store::open(rig, &options)
+        .map_err(|error| format!("a damaged log, opened for salvage: {}", chain(&error)))?;
+    match store.db.losses().is_empty() {
+        true => Err("the store was refused, and salvage found nothing lost".to_string()),
+        false => Ok(()),
     }
 }
 
 /// Damages one closed table, opens the store and reads everything.
 fn damage_a_table(rig: &mut Rig, model: &Model, rots: bool) -> Result<(), String> {
-    let files = rig.open_files().map_err(|error| chain(&error))?;
-    let mut tables = files.list("");
-    let is_table = |file: &FileInfo| file.name.ends_with(".tbl") && !file.name.contains('/');
-    tables.retain(|file| is_table(file) && file.tier == Tier::Main);
-    drop(files);
-    rig.world.drop_jobs();
-    if tables.is_empty() {
+    if !damage_a_file(rig, ".tbl", rots)? {
         return Ok(());
-    }
-    let nth = rig.prng.below(tables.len() as u64) as usize;
-    let table = &tables[nth];
-    let offset = rig.prng.below(table.len_bytes);
-    let block = rig.on_drive(block_at(table, offset)?);
-    if rots {
-        let bit = rig.prng.below(8) as u32;
-        rig.say(format!("flip bit {bit} of byte {offset} of {}", table.name));
-        let bit = (offset % BLOCK_LEN_BYTES as u64) as u32 * 8 + bit;
-        rig.disk.flip_bit(block, bit).map_err(|error| error.to_string())?;
-    } else {
-        rig.say(format!("byte {offset} of {} cannot be read any more", table.name));
-        rig.disk.damage(BlockRange::new(block, Blocks::new(1)));
     }
     // A compaction that meets the damage stops the store before any read has.
     let options = Options { background_work: false, ..draw_options(rig) };
@@ -175,13 +218,13 @@ fn wrong(key: &Bytes, expected: Option<&[u8]>, got: Option<&[u8]>) -> String {
     format!("damaged, get {key}: expected {expected}, got {got}")
 }
 
-/// The block of the disk that holds byte `offset` of `table`.
-fn block_at(table: &FileInfo, mut offset: u64) -> Result<Lba, String> {
-    for extent in &table.extents {
+/// The block of the disk that holds byte `offset` of `file`.
+fn block_at(file: &FileInfo, mut offset: u64) -> Result<Lba, String> {
+    for extent in &file.extents {
         if offset < extent.len.bytes() {
             return Ok(extent.start + Blocks::new(offset / BLOCK_LEN_BYTES as u64));
         }
         offset -= extent.len.bytes();
     }
-    Err(format!("{} has fewer blocks than bytes", table.name))
+    Err(format!("{} has fewer blocks than bytes", file.name))
 }
