@@ -15,7 +15,7 @@
 pub use imbrex_engine::salvage::{Doubt, FoundReport, KeyspaceCopy};
 
 use crate::stack::opening::{mount_at, open_plain_at};
-use crate::stack::{Beside, Content, DrivePaths, Drives, FlashPath};
+use crate::stack::{Beside, DrivePaths, Drives, FlashPath};
 use crate::{Error, ErrorKind, Store};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
@@ -159,11 +159,11 @@ impl Salvage<'_> {
         let mounted = match mount_at(self.source, drives, None, runtime) {
             Ok(mounted) => mounted,
             Err(unmounted) => {
+                // A drive that seems blank is searched: only its beginning and its end were looked at.
                 let is_other = unmounted.is_block_device();
-                let is_blank = unmounted.content == Some(Content::Blank);
                 let error = unmounted.plain();
                 let may_search = matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotAStore);
-                return match may_search && !is_other && !is_blank {
+                return match may_search && !is_other {
                     true => Ok(Err(error.to_string())),
                     false => Err(error),
                 };

@@ -42,6 +42,22 @@ fn a_lost_catalog_costs_nothing() {
     assert_eq!(imbrex(&["scan", &target, "--format", "json"]).ok(), before);
 }
 
+/// The beginning of the drive reads as zeros, with both copies of the catalog: the drive seems blank.
+#[test]
+fn a_drive_whose_beginning_was_overwritten_is_salvaged() {
+    let (drive, target) = source_and_target(3000);
+    let before = drive.run("scan", &["--format", "json"]).ok();
+    // After the header of the image.
+    let image = OpenOptions::new().write(true).open(drive.path()).unwrap();
+    for at in 1..17 {
+        image.write_all_at(&vec![0; 1 << 20], at << 20).unwrap();
+    }
+    drive.run("scan", &[]).fails(4, &["cannot open"]);
+    let report = drive.run("salvage", &[&target, "--format", "json"]).json();
+    assert_eq!(report["catalog"]["used"], false, "{report}");
+    assert_eq!(imbrex(&["scan", &target, "--format", "json"]).ok(), before);
+}
+
 #[test]
 fn a_sound_drive_is_copied_by_its_catalog() {
     let (drive, target) = source_and_target(100);
@@ -73,6 +89,6 @@ fn bad_drives_and_targets_are_refused() {
     let blank = drive.beside("blank.imbrex");
     let blank = blank.to_str().unwrap();
     imbrex(&["drive", "create", blank, "--capacity", "4GiB", "--blank"]).ok();
-    imbrex(&["salvage", blank, &target]).fails(4, &["no data"]);
+    imbrex(&["salvage", blank, &target]).fails(4, &["no table and no log"]);
     imbrex(&["salvage", blank, &target, "--ignore-catalog"]).fails(4, &["no table and no log"]);
 }
