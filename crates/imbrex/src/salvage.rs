@@ -159,7 +159,7 @@ impl Salvage<'_> {
         let mounted = match mount_at(self.source, drives, None, runtime) {
             Ok(mounted) => mounted,
             Err(unmounted) => {
-                // A drive that seems blank is searched: only its beginning and its end were looked at.
+                // A drive that seems blank is searched: only its beginning and its end were read.
                 let is_other = unmounted.is_block_device();
                 let error = unmounted.plain();
                 let may_search = matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotAStore);

@@ -24,7 +24,7 @@ fn killed() -> Drive {
 }
 
 /// The blocks of the file that are not zero and where they are, as a checksum; and the time of the file's last change.
-fn state(path: &Path) -> (u64, SystemTime) {
+pub(crate) fn state(path: &Path) -> (u64, SystemTime) {
     use std::hash::{DefaultHasher, Hasher};
     let modified = fs::metadata(path).unwrap().modified().unwrap();
     let mut hasher = DefaultHasher::new();

@@ -24,7 +24,7 @@ struct Left {
 fn shape(layout: Layout) -> Shape {
     let is_zoned = layout.recording() == Recording::Zoned;
     Shape {
-        capacity_bytes: Some(256 << 20),
+        capacity_bytes: Some(512 << 20),
         zone_len_bytes: is_zoned.then_some(1 << 20),
         ..Shape::default()
     }
