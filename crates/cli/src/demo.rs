@@ -1,4 +1,4 @@
-//! `demo`: the whole path in half a minute, on a new drive.
+//! `demo`: the whole path in a few seconds, on a new drive.
 //!
 //! The records are real. On a Debian machine they are the packages in `/var/lib/dpkg/status`, and the files
 //! of each package. On other machines they are the files below the current directory, by path.

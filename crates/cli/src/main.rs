@@ -64,7 +64,7 @@ use std::process::ExitCode;
 /// long they take), or a block device of this machine such as /dev/sdb.
 ///
 /// `imbrex drive create disk.imbrex` creates an image with an empty store. `imbrex put disk.imbrex KEY
-/// VALUE` and the other commands then take its path. `imbrex demo` shows everything in half a minute.
+/// VALUE` and the other commands then take its path. `imbrex demo` shows everything in a few seconds.
 #[derive(Debug, Parser)]
 #[command(name = "imbrex", version, after_help = EXIT_CODES, max_term_width = 100)]
 struct Args {
@@ -136,7 +136,7 @@ enum Command {
     #[cfg(feature = "ublk")]
     #[command(hide = true, name = serve::STOP)]
     UblkStop(serve::StopArgs),
-    /// Show everything in half a minute: a drive, real records, a power cut, the zone map
+    /// Show everything in a few seconds: a drive, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),

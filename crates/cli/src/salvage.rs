@@ -115,7 +115,7 @@ impl SalvageArgs {
                 grouped(salvaged.entry_count())
             );
             if salvaged.no_catalog.is_none() {
-                message.push_str("; with --ignore-catalog, tables that were replaced may have older values of them");
+                message.push_str("; --ignore-catalog also finds tables that the catalog does not name, with older or newer values");
             }
             Err(CliError::new(Exit::Corrupt, message))
         })

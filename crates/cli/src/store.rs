@@ -184,6 +184,8 @@ impl DriveArgs {
         let stack = self.find(is_read_only)?.open(&runtime, |options| {
             options.background_work = background_work;
             options.open_mode = open_mode;
+            // The drive may be another program's: a command that reads makes no store of it.
+            options.create_if_missing &= self.writes == Writes::Always;
         });
         let stack = stack.map_err(|error| self.cannot_open(error))?;
         if self.without_flash {

@@ -19,7 +19,7 @@ use crate::stack::{Beside, DrivePaths, Drives, FlashPath};
 use crate::{Error, ErrorKind, Store};
 use imbrex_clockwork::Runtime;
 use imbrex_disk::Disk;
-use imbrex_engine::salvage::{Found, StoreTrace, Traces, copy_store, has_entries};
+use imbrex_engine::salvage::{Found, StoreTrace, Traces, copy_store, doubts_of, has_entries};
 use imbrex_engine::{Db, OpenMode, Watch};
 use imbrex_files::raw::RawDrive;
 use imbrex_translate::FixedBands;
@@ -51,7 +51,7 @@ pub struct SalvageReport {
     pub copies: Vec<KeyspaceCopy>,
     /// What was damaged or missing, one sentence each.
     pub losses: Vec<String>,
-    /// Keys of which something is missing or may be outdated, if the catalog was not used.
+    /// Keys of which something is missing or may be outdated.
     pub doubts: Vec<Doubt>,
 }
 
@@ -123,7 +123,11 @@ pub fn salvage_drives(
     let no_catalog = match options.ignore_catalog {
         true => "the caller did not want it used".to_owned(),
         false => match salvage.open(drives(), &runtime)? {
-            Ok(db) => return salvage.copy(&db, watch),
+            Ok(db) => {
+                let mut report = salvage.copy(&db, watch)?;
+                report.doubts = doubts_of(&db)?;
+                return Ok(report);
+            }
             Err(no_catalog) => no_catalog,
         },
     };
@@ -214,9 +218,13 @@ impl Salvage<'_> {
             }
             (_, Some(id)) if stores.iter().any(|store| store.id == id) => Ok(id),
             ([only], None) => Ok(only.id),
-            _ => {
+            (_, chosen) => {
+                let why = match chosen {
+                    Some(id) => format!("nothing of store {id:016x} is on it"),
+                    None => "several stores left something on it".to_owned(),
+                };
                 let message = format!(
-                    "cannot salvage {shown}: several stores left something on it; choose one with `--store ID`: {}",
+                    "cannot salvage {shown}: {why}; choose one of these with `--store ID`: {}",
                     listed()
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, message))

@@ -107,6 +107,19 @@ fn compact_says_what_it_removed_and_freed() {
     assert_eq!((&compacted["removed"], &compacted["freed"]), (&0.into(), &0.into()), "{compacted}");
 }
 
+/// It may have been made for another program's files.
+#[test]
+fn a_drive_without_a_store_gets_none_by_being_read() {
+    let drive = Drive::new();
+    let bare = drive.beside("bare.imbrex").to_str().unwrap().to_owned();
+    imbrex(&["drive", "create", &bare, "--no-store", "--capacity", "4GiB", "--no-timing"]).ok();
+    for args in [&["get", &bare, "a"][..], &["scan", &bare], &["stats", &bare], &["check", &bare]] {
+        imbrex(args).fails(4, &["holds no store"]);
+    }
+    imbrex(&["put", &bare, "a", "1"]).ok();
+    assert_eq!(imbrex(&["get", &bare, "a"]).ok(), "1");
+}
+
 #[test]
 fn keyspaces_are_separate() {
     let drive = Drive::new();

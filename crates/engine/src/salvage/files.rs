@@ -105,27 +105,47 @@ impl Found {
 
     /// The keys in doubt because of damage that reads of `db`, which is this store, have met.
     pub fn doubts_of(&self, db: &Db) -> Vec<Doubt> {
-        let losses = db.store().losses.as_deref();
-        let mut doubts = Vec::new();
-        for keys in losses.map_or_else(Vec::new, Losses::keys) {
-            let keyspace = keys.file.as_ref().and_then(|file| self.keyspaces.get(file));
-            let all: BTreeSet<&String> = self.keyspaces.values().collect();
-            let reason = match &keys.file {
-                Some(file) => format!("table {file} is damaged there"),
-                None => "a value is damaged".to_owned(),
-            };
-            for keyspace in keyspace.map_or(all, |keyspace| BTreeSet::from([keyspace])) {
-                doubts.push(Doubt {
-                    keyspace: keyspace.clone(),
-                    from: keys.from.clone(),
-                    upto: keys.upto.clone(),
-                    is_outdated: true,
-                    reason: reason.clone(),
-                });
-            }
-        }
-        doubts
+        doubts_by(db, &self.keyspaces)
     }
+}
+
+/// The keys in doubt because of damage that reads of `db` have met. It was opened by its catalog, with
+/// [`OpenMode::Salvage`].
+///
+/// # Errors
+/// [`EngineError::Files`] if the names of its files cannot be read.
+pub fn doubts_of(db: &Db) -> Result<Vec<Doubt>, EngineError> {
+    let (state, _) = db.store().state_and_files()?;
+    let tables = state.keyspaces.values().flat_map(|entry| {
+        let tables = entry.version.tables();
+        tables.map(|slot| (slot.meta.id.file_name(), entry.record.name.clone()))
+    });
+    Ok(doubts_by(db, &tables.collect()))
+}
+
+/// Doubts by `keyspaces`, the keyspace of each table's file. What is lost of another file may be of any
+/// keyspace.
+fn doubts_by(db: &Db, keyspaces: &BTreeMap<String, String>) -> Vec<Doubt> {
+    let losses = db.store().losses.as_deref();
+    let names = db.keyspace_names();
+    let mut doubts = Vec::new();
+    for keys in losses.map_or_else(Vec::new, Losses::keys) {
+        let keyspace = keys.file.as_ref().and_then(|file| keyspaces.get(file));
+        let reason = match &keys.file {
+            Some(file) => format!("{file} is damaged there"),
+            None => "a value is damaged".to_owned(),
+        };
+        for keyspace in keyspace.map_or(names.clone(), |keyspace| vec![keyspace.clone()]) {
+            doubts.push(Doubt {
+                keyspace,
+                from: keys.from.clone(),
+                upto: keys.upto.clone(),
+                is_outdated: true,
+                reason: reason.clone(),
+            });
+        }
+    }
+    doubts
 }
 
 impl Traces {

@@ -35,7 +35,7 @@ mod scan;
 mod traces;
 
 pub use copy::{KeyspaceCopy, copy_store, has_entries};
-pub use files::{Doubt, Found, FoundReport};
+pub use files::{Doubt, Found, FoundReport, doubts_of};
 pub use traces::{StoreTrace, Traces};
 
 /// A block of a drive.

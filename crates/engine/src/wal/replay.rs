@@ -10,7 +10,7 @@
 use crate::EngineError;
 use crate::batch::BatchView;
 use crate::key::Seq;
-use crate::losses::Losses;
+use crate::losses::{Losses, LostKeys};
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Flaw, LogBounds, Position};
 use std::sync::Arc;
@@ -128,6 +128,12 @@ pub(crate) fn salvage(
         buf.copy_from_slice(log.file.read_at(offset, buf.len(), &mut scratch)?);
         Ok(())
     };
+    // Lost writes may be of any key.
+    let pass = |error: EngineError, what: &str| {
+        losses.pass(error, what)?;
+        losses.note_keys(LostKeys { file: Some(name.to_owned()), ..LostKeys::default() });
+        Ok::<(), EngineError>(())
+    };
     let mut replayed = Replayed::default();
     let mut decoder = Decoder::passing(log.extent(), read, FilesError::is_damage);
     loop {
@@ -140,7 +146,7 @@ pub(crate) fn salvage(
                 Ok(batch) => batch,
                 Err(damage) => {
                     let reason = format!("{} at byte {}", damage.reason, damage.offset);
-                    losses.pass(damaged(name, offset, reason), "one batch")?;
+                    pass(damaged(name, offset, reason), "one batch")?;
                     continue;
                 }
             };
@@ -148,7 +154,7 @@ pub(crate) fn salvage(
             let got = batch.first_seq();
             if got <= last_seq {
                 let reason = format!("batch begins with write {}, after {}", got.0, last_seq.0);
-                losses.pass(damaged(name, offset, reason), "one batch")?;
+                pass(damaged(name, offset, reason), "one batch")?;
                 continue;
             }
             apply(0, batch)?;
@@ -161,7 +167,7 @@ pub(crate) fn salvage(
                 replayed.cut = cut;
                 return Ok(replayed);
             }
-            Err(error) => losses.pass(error, "writes, up to the next frame that is whole")?,
+            Err(error) => pass(error, "writes, up to the next frame that is whole")?,
         }
         if !decoder.pass_damage().map_err(failed)? {
             return Ok(replayed);

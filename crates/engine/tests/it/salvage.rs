@@ -3,6 +3,7 @@
 use crate::stage::{Stage, key, overwrite_a_checkpoint, seeded, small, small_keyspace};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba};
+use imbrex_engine::salvage::doubts_of;
 use imbrex_engine::{
     Compression, Db, EngineError, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
 };
@@ -35,6 +36,21 @@ impl History {
             }
         }
         db.sync().unwrap();
+    }
+
+    /// Every key that is missing, has an older value, or is back although it was deleted is in doubt.
+    fn assert_in_doubt(&self, db: &Db, seed: u64) {
+        let doubts = doubts_of(db).unwrap();
+        for key in self.ever.keys() {
+            // A value that cannot be read is an error, and a loss.
+            let Ok(got) = db.default_keyspace().get(key) else { continue };
+            let is_covered = doubts.iter().any(|doubt| {
+                let is_above = doubt.from.as_ref().is_none_or(|from| from <= key);
+                doubt.is_outdated && is_above && doubt.upto.as_ref().is_none_or(|upto| key <= upto)
+            });
+            let is_right = got.as_deref() == self.now.get(key).map(Vec::as_slice);
+            assert!(is_right || is_covered, "seed {seed}: {}: {doubts:?}", key.escape_ascii());
+        }
     }
 
     /// Counts the current values that are found; asserts that no other value is found.
@@ -138,6 +154,7 @@ fn what_is_damaged_is_told_and_the_rest_is_found() {
         let right_count = history.found(&db);
         assert_eq!(history.found(&db), right_count);
         assert!(right_count * 3 > history.now.len(), "{right_count} of {}", history.now.len());
+        history.assert_in_doubt(&db, seed);
         let losses = db.losses();
         assert!(right_count == history.now.len() || !losses.is_empty(), "seed {seed}");
         log_count += losses.iter().filter(|loss| loss.contains(".log")).count();

@@ -104,7 +104,7 @@ pub(super) fn choose(
             let advice = if is_foreign {
                 "the drive belongs to something else, or its catalog is damaged"
             } else {
-                "format it first"
+                "if it never held one, format it first; if it did, do not"
             };
             let reason = format!("region A is {}, region B is {}; {advice}", a.word(), b.word());
             Err(FilesError::NotFormatted { reason })
