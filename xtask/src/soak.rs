@@ -1,7 +1,7 @@
 //! What needs hours: fresh seeds, long sweeps and all seeds of the unit tests, until a set time is over.
 //!
 //! ```text
-//!   round 1   tests   torture   sweeps   stress rocksdb   stress leveldb   filesystems   zoned   package
+//!   round 1   tests   torture   sweeps   stress rocksdb   stress leveldb   filesystems   zoned   package   book
 //!   round 2           torture   sweeps   ...                    each round with seeds that no round had
 //!   the end           torture, for what is left
 //! ```
@@ -46,10 +46,11 @@ enum Job {
     Filesystems,
     Zoned,
     Package,
+    Book,
 }
 
 /// A round, in its order.
-const ROUND: [Job; 8] = [
+const ROUND: [Job; 9] = [
     Job::Tests,
     Job::Torture,
     Job::Sweeps,
@@ -58,6 +59,7 @@ const ROUND: [Job; 8] = [
     Job::Filesystems,
     Job::Zoned,
     Job::Package,
+    Job::Book,
 ];
 
 /// How long torture runs before something else has its turn, and at least.
@@ -69,7 +71,7 @@ impl Job {
     fn seconds_max(self) -> u64 {
         match self {
             Job::Torture => TORTURE_S_MIN,
-            Job::Package => 900,
+            Job::Package | Job::Book => 900,
             Job::Tests | Job::Sweeps => 1800,
             Job::StressRocksdb | Job::StressLeveldb | Job::Filesystems | Job::Zoned => 2400,
         }
@@ -77,7 +79,7 @@ impl Job {
 
     /// Whether a second time would show nothing new.
     fn is_once(self) -> bool {
-        matches!(self, Job::Tests | Job::Zoned | Job::Package)
+        matches!(self, Job::Tests | Job::Zoned | Job::Package | Job::Book)
     }
 
     /// What is typed after `cargo xtask`.
@@ -95,6 +97,7 @@ impl Job {
             Job::Filesystems => format!("filesystems --cuts 40 --first-seed {seed}"),
             Job::Zoned => "zoned --may-skip".to_owned(),
             Job::Package => "package".to_owned(),
+            Job::Book => "book".to_owned(),
         }
     }
 }
