@@ -110,7 +110,11 @@ impl Header {
         if bytes[..VERSION] != MAGIC_BYTES || u64_at(bytes, FORMAT_ID) != Some(format_id) {
             return FoundHeader::Nothing;
         }
-        if let Some(header) = Header::decode_corrected(bytes) {
+        // A power cut tears a longer header far more often than a bit of one rots, and what is torn may
+        // pass for rotten.
+        if let Some(header) =
+            Header::decode_corrected(bytes.get(..BLOCK_LEN_BYTES).unwrap_or(bytes))
+        {
             return FoundHeader::Whole(header);
         }
         let version = u32_at(bytes, VERSION).unwrap_or_default();
@@ -122,7 +126,7 @@ impl Header {
         if len_bytes <= BLOCK_LEN_BYTES as u64 { FoundHeader::Damaged } else { FoundHeader::Torn }
     }
 
-    /// Decodes a header with one flipped bit. The bit may belong to the count, and with it to the place
+    /// Decodes a header with one flipped bit, which is in `bytes` as a whole. The bit may belong to the count, and with it to the place
     /// of the checksum, so the counts with one bit flipped are tried as well.
     fn decode_corrected(bytes: &[u8]) -> Option<Header> {
         let count = u32_at(bytes, COUNT)?;
