@@ -255,6 +255,7 @@ impl DriveArgs {
             None if self.writes == Writes::Repairs && would_read(&error) => {
                 "--read-only reads it without writing to it"
             }
+            None if causes(&error).any(is_no_store) => "`imbrex put` or `imbrex load` makes one",
             _ => return error.into(),
         };
         CliError::from(error).with_hint(hint)
@@ -345,6 +346,10 @@ fn would_read(error: &imbrex::Error) -> bool {
             || matches!(cause.downcast_ref(), Some(HostDiskError::ReadOnly { .. }))
     };
     error.kind() == ErrorKind::NoSpace || causes(error).any(is_read_only)
+}
+
+fn is_no_store(cause: &(dyn Error + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(EngineError::NoStore))
 }
 
 /// The error of the flash drive, if that is the cause.

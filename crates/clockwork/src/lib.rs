@@ -40,7 +40,7 @@ pub use entropy::entropy_u64;
 pub use prng::Prng;
 pub use processor::processor_ns;
 pub use scheduler::{BUDGET_DEFAULT, Budget, Job, Runtime, Scheduler, Stalled, Step};
-pub use seeds::seeds;
+pub use seeds::{seeds, share_of};
 pub use threads::{ThreadScheduler, WallClock, fan_out, try_fan_out};
 pub use virtual_world::{ClientId, Order, VirtualWorld};
 pub use wall::unix_time_s;

@@ -24,6 +24,16 @@ pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
     part_of(0..count, std::env::var(VARIABLE).ok().as_deref())
 }
 
+/// Those of `all` in the share of this run of the tests; at least one unless there are none. For tests
+/// of cases that each take long.
+///
+/// # Panics
+/// As [`seeds`].
+pub fn share_of<T>(all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+    let mut all: Vec<_> = all.into_iter().map(Some).collect();
+    seeds(all.len() as u64).filter_map(move |nth| all[nth as usize].take())
+}
+
 fn part_of(all: Range<u64>, part: Option<&str>) -> impl Iterator<Item = u64> + use<> {
     let (part, parts) = part.map_or((0, 1), |text| {
         let parse = |text: &str| text.parse::<u64>().ok();

@@ -80,7 +80,7 @@ pub enum EngineError {
         rule: &'static str,
     },
     /// The file layer holds no store, and the caller did not ask to create one.
-    #[error("the drive holds no store, and none is made by reading")]
+    #[error("the drive holds no store")]
     NoStore,
     /// There is no keyspace of that name, or it was dropped.
     #[error("no keyspace named {name:?}")]

@@ -18,11 +18,13 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(crate) struct Losses(Mutex<BTreeSet<String>>, Mutex<BTreeSet<LostKeys>>);
 
-/// Keys of which a table could not be read. A bound is absent if it is unknown.
+/// Keys of which a part of a table or a log could not be read. A bound is absent if it is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LostKeys {
-    /// The name of the table's file, if it is known.
+    /// The name of the file, if it is known.
     pub(crate) file: Option<String>,
+    /// The keyspace of a table that could not be opened, because the store has no such table then.
+    pub(crate) keyspace: Option<String>,
     /// No key is below this one.
     pub(crate) from: Option<Vec<u8>>,
     /// No key is above this one.

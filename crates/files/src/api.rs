@@ -119,6 +119,25 @@ pub trait FileReader: Send + Sync + Debug {
     fn extents(&self) -> Vec<BlockRange>;
 }
 
+/// Checks that `file` has `len_bytes` bytes at `offset`.
+///
+/// # Errors
+/// [`FilesError::PastEnd`].
+pub(crate) fn check_range(
+    file: &dyn FileReader,
+    offset: u64,
+    len_bytes: usize,
+) -> Result<(), FilesError> {
+    let file_len_bytes = file.len_bytes();
+    match offset.checked_add(len_bytes as u64) {
+        Some(end) if end <= file_len_bytes => Ok(()),
+        _ => {
+            let name = file.name().to_owned();
+            Err(FilesError::PastEnd { name, offset, len_bytes, file_len_bytes })
+        }
+    }
+}
+
 /// Changes that become durable together (F1).
 ///
 /// Applied in this order: removals, renames, links, additions, levels, then the application record.

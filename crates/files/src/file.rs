@@ -8,7 +8,7 @@
 //!
 //! A read takes no lock that a writer holds during I/O: it loads the current `Placed` and reads.
 
-use crate::api::FileReader;
+use crate::api::{FileReader, check_range};
 use crate::catalog::FileId;
 use crate::error::FilesError;
 use crate::extent::Extent;
@@ -85,17 +85,6 @@ impl Reader {
         Arc::new(Reader { source, body, name })
     }
 
-    fn check(&self, offset: u64, len_bytes: usize) -> Result<(), FilesError> {
-        let file_len_bytes = self.body.len_bytes();
-        match offset.checked_add(len_bytes as u64) {
-            Some(end) if end <= file_len_bytes => Ok(()),
-            _ => {
-                let name = self.name.clone();
-                Err(FilesError::PastEnd { name, offset, len_bytes, file_len_bytes })
-            }
-        }
-    }
-
     fn failed(&self, offset: u64, source: imbrex_disk::DiskError) -> FilesError {
         FilesError::Disk { what: format!("reading {} at {offset}", self.name), source }
     }
@@ -145,7 +134,7 @@ impl FileReader for Reader {
         len_bytes: usize,
         scratch: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], FilesError> {
-        self.check(offset, len_bytes)?;
+        check_range(self, offset, len_bytes)?;
         if len_bytes == 0 {
             return Ok(&[]);
         }
@@ -165,7 +154,7 @@ impl FileReader for Reader {
     }
 
     fn read_batch(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, FilesError> {
-        ranges.iter().try_for_each(|&(offset, len_bytes)| self.check(offset, len_bytes))?;
+        ranges.iter().try_for_each(|&(offset, len_bytes)| check_range(self, offset, len_bytes))?;
         let placed = self.body.placed.load();
         let wanted: Vec<Vec<BlockRead>> = ranges
             .iter()

@@ -1,6 +1,6 @@
 //! A part of a file as a file of its own, for data that were appended to something else.
 
-use crate::api::FileReader;
+use crate::api::{FileReader, check_range};
 use crate::error::FilesError;
 use imbrex_disk::BlockRange;
 use std::ops::Range;
@@ -20,19 +20,6 @@ pub fn part_of(file: Arc<dyn FileReader>, range: Range<u64>) -> Arc<dyn FileRead
     Arc::new(Part { file, start, len_bytes: end - start })
 }
 
-impl Part {
-    fn check(&self, offset: u64, len_bytes: usize) -> Result<(), FilesError> {
-        let file_len_bytes = self.len_bytes;
-        match offset.checked_add(len_bytes as u64) {
-            Some(end) if end <= file_len_bytes => Ok(()),
-            _ => {
-                let name = self.name().to_owned();
-                Err(FilesError::PastEnd { name, offset, len_bytes, file_len_bytes })
-            }
-        }
-    }
-}
-
 impl FileReader for Part {
     fn len_bytes(&self) -> u64 {
         self.len_bytes
@@ -48,12 +35,12 @@ impl FileReader for Part {
         len_bytes: usize,
         scratch: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], FilesError> {
-        self.check(offset, len_bytes)?;
+        check_range(self, offset, len_bytes)?;
         self.file.read_at(self.start + offset, len_bytes, scratch)
     }
 
     fn read_batch(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, FilesError> {
-        ranges.iter().try_for_each(|&(offset, len_bytes)| self.check(offset, len_bytes))?;
+        ranges.iter().try_for_each(|&(offset, len_bytes)| check_range(self, offset, len_bytes))?;
         let moved: Vec<(u64, usize)> =
             ranges.iter().map(|&(offset, len_bytes)| (self.start + offset, len_bytes)).collect();
         self.file.read_batch(&moved)

@@ -14,7 +14,7 @@
 //!
 //! Not here: which blocks belong together. Only the user of the files can tell, by checksums.
 
-use crate::api::FileReader;
+use crate::api::{FileReader, check_range};
 use crate::error::FilesError;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Known, Lba, TrackId, ZoneId, ZoneState,
@@ -185,16 +185,12 @@ impl FileReader for RawFile {
         len_bytes: usize,
         scratch: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], FilesError> {
-        let end = offset.checked_add(len_bytes as u64).filter(|&end| end <= self.len_bytes);
-        let Some(end) = end else {
-            let (name, file_len_bytes) = (self.name.clone(), self.len_bytes);
-            return Err(FilesError::PastEnd { name, offset, len_bytes, file_len_bytes });
-        };
+        check_range(self, offset, len_bytes)?;
         if len_bytes == 0 {
             return Ok(&[]);
         }
         let block = BLOCK_LEN_BYTES as u64;
-        let first = offset / block;
+        let (first, end) = (offset / block, offset + len_bytes as u64);
         let blocks_len = ((end.div_ceil(block) - first) * block) as usize;
         if scratch.len() < blocks_len {
             scratch.resize(blocks_len, 0);

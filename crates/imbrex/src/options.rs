@@ -155,8 +155,9 @@ impl Options {
     /// # Errors
     /// [`ErrorKind::AlreadyExists`]: a file is there, or the device holds data and [`Options::erase`] was not given.
     /// [`ErrorKind::InvalidArgument`]: the layout, the drive and the sizes do not suit each other, or the drive exists in
-    /// another shape. For a drive that is too small the error has the least length. Else as [`Options::open`]. A drive that exists is then as it was, with one exception: [`ErrorKind::Io`] from a drive that
-    /// fails while it is erased or written. A new image is gone.
+    /// another shape. For a drive that is too small the error has the least length. Else as [`Options::open`]. A drive that
+    /// exists is then as it was, with one exception: [`ErrorKind::Io`] from a drive that fails while it is erased or
+    /// written. A new image is gone.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.make(path.as_ref(), &Formatting::rehearse_store, &mut |formatting, drives, runtime| {
             Ok(Store::of(formatting.store(drives, runtime)?))

@@ -137,7 +137,7 @@ pub fn salvage_drives(
     salvage.report.doubts = found.report().doubts.clone();
     salvage.report.found = Some(found.report().clone());
     let mut report = salvage.copy(&db, watch)?;
-    report.doubts.extend(found.doubts_of(&db));
+    report.doubts.extend(doubts_of(&db)?);
     Ok(report)
 }
 

@@ -17,7 +17,7 @@ mod structure;
 use crate::rig::chain;
 use crate::scenario::Scenario;
 use imbrex::stack::{Drives, LayoutError, Mounted, Stack, mount};
-use imbrex_clockwork::{Order, Prng, Runtime, seeds};
+use imbrex_clockwork::{Order, Prng, Runtime, share_of};
 use imbrex_disk::Disk;
 use imbrex_disk_sim::SimDisk;
 use imbrex_engine::{EngineError, OpenMode, Options, ReadOptions, WriteOptions};
@@ -229,10 +229,8 @@ fn take(scenario: &'static Scenario, open_mode: OpenMode, census: &mut Census) {
 fn take_all(open_mode: OpenMode) {
     let mut census = Census::new();
     let of_layout = |scenario: &&Scenario| scenario.name.starts_with("layout-");
-    let scenarios: Vec<_> = Scenario::all().iter().filter(of_layout).collect();
     // The gate takes another quarter of them with each commit.
-    for nth in seeds(scenarios.len() as u64) {
-        let scenario = scenarios[nth as usize];
+    for scenario in share_of(Scenario::all().iter().filter(of_layout)) {
         let mut of_layout = Census::new();
         take(scenario, open_mode, &mut of_layout);
         for ((structure, outcome), (count, reason)) in of_layout {

@@ -2,7 +2,7 @@
 
 use crate::{Scenario, Target, WorkCounts, run_seed, sweep};
 use imbrex::Layout;
-use imbrex_clockwork::seeds;
+use imbrex_clockwork::{seeds, share_of};
 use imbrex_disk::Blocks;
 use std::collections::BTreeSet;
 
@@ -11,15 +11,9 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     Scenario::all().iter().filter(|scenario| scenario.target != Target::FullDrive)
 }
 
-/// Those that this run of the tests takes.
-fn part_of_scenarios() -> impl Iterator<Item = &'static Scenario> {
-    let all: Vec<_> = scenarios().collect();
-    seeds(all.len() as u64).map(move |nth| all[nth as usize])
-}
-
 #[test]
 fn same_seed_same_run() {
-    for scenario in part_of_scenarios() {
+    for scenario in share_of(scenarios()) {
         let runs = [(); 2].map(|()| run_seed(scenario, 0x5eed).unwrap_or_else(|f| panic!("{f}")));
         assert_eq!(runs[0], runs[1], "{}", scenario.name);
         let other = run_seed(scenario, 0x5eee).unwrap_or_else(|f| panic!("{f}"));
@@ -40,7 +34,7 @@ fn a_few_seeds_are_clean() {
 
 #[test]
 fn a_few_sweeps_are_clean_and_cut_where_they_say() {
-    for scenario in part_of_scenarios() {
+    for scenario in share_of(scenarios()) {
         let swept = sweep(scenario, 3, 150, 12).unwrap_or_else(|failure| panic!("{failure}"));
         let every = swept.event_count.div_ceil(12).max(150);
         assert_eq!(swept.run_count, (swept.event_count - 3).div_ceil(every), "{}", scenario.name);
@@ -91,8 +85,7 @@ fn every_step_of_the_layouts_is_cut_midway() {
 /// A full zone has no pointer either: its damage may be anywhere in it.
 #[test]
 fn zones_are_damaged_up_to_their_end() {
-    let names = ["blocks", "blocks-all-sequential"];
-    for name in seeds(names.len() as u64).map(|nth| names[nth as usize]) {
+    for name in share_of(["blocks", "blocks-all-sequential"]) {
         let counts: [(&str, Count); 2] = [
             ("damage at the end of a full zone", |d| d.full_end_damage_count),
             ("damage at the end of an open zone", |d| d.open_end_damage_count),

@@ -19,7 +19,8 @@
 //!   G2  A step that could not test something says SKIPPED; the gate repeats it at its end.
 //!   G3  For one commit the seeds are the same (`commit`).
 //!
-//! Not here: what needs hours, and the book, whose program takes long to build (`soak`); what a chore does (its own module).
+//! Not here: what needs hours, and the book, whose program takes long to build (`soak`); what a chore does (its own
+//! module).
 
 mod binaries;
 mod commit;

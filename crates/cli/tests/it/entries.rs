@@ -114,7 +114,7 @@ fn a_drive_without_a_store_gets_none_by_being_read() {
     let bare = drive.beside("bare.imbrex").to_str().unwrap().to_owned();
     imbrex(&["drive", "create", &bare, "--no-store", "--capacity", "4GiB", "--no-timing"]).ok();
     for args in [&["get", &bare, "a"][..], &["scan", &bare], &["stats", &bare], &["check", &bare]] {
-        imbrex(args).fails(4, &["holds no store"]);
+        imbrex(args).fails(4, &["holds no store", "`imbrex load` makes one"]);
     }
     imbrex(&["put", &bare, "a", "1"]).ok();
     assert_eq!(imbrex(&["get", &bare, "a"]).ok(), "1");

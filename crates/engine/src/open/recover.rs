@@ -228,6 +228,7 @@ pub(crate) fn leave_out(
                 losses.pass(error, &what)?;
                 losses.note_keys(LostKeys {
                     file: Some(name),
+                    keyspace: Some(entry.record.name.clone()),
                     from: Some(meta.smallest.to_vec()),
                     upto: Some(meta.largest.to_vec()),
                 });

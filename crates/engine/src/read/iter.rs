@@ -274,7 +274,7 @@ impl Iter {
             (Err(error), Some(losses)) => {
                 losses.pass(error, &format!("key {}", self.key.escape_ascii()))?;
                 let key = Some(self.key.to_vec());
-                losses.note_keys(LostKeys { file: None, from: key.clone(), upto: key });
+                losses.note_keys(LostKeys { from: key.clone(), upto: key, ..LostKeys::default() });
                 Ok(false)
             }
         }

@@ -18,7 +18,6 @@ use crate::version::edit::{Counters, KeyspaceRecord, LogId, TableAdd, VersionEdi
 use crate::version::format::{self, RecordKind};
 use crate::version::names::check_name;
 use crate::version::{LEVEL_COUNT, RunId, TableId, TableMeta};
-use bytes::Bytes;
 use imbrex_clockwork::Runtime;
 use imbrex_files::raw::RawFile;
 use imbrex_files::{
@@ -83,8 +82,6 @@ pub struct FoundReport {
 pub struct Found {
     files: Arc<FoundFiles>,
     report: FoundReport,
-    /// The keyspace of each table's file.
-    keyspaces: BTreeMap<String, String>,
 }
 
 impl Found {
@@ -102,40 +99,30 @@ impl Found {
             Options { open_mode: OpenMode::Salvage, background_work: false, ..Options::default() };
         Db::open(Arc::clone(&self.files) as Arc<dyn Files>, runtime, options)
     }
-
-    /// The keys in doubt because of damage that reads of `db`, which is this store, have met.
-    pub fn doubts_of(&self, db: &Db) -> Vec<Doubt> {
-        doubts_by(db, &self.keyspaces)
-    }
 }
 
-/// The keys in doubt because of damage that reads of `db` have met. It was opened by its catalog, with
-/// [`OpenMode::Salvage`].
+/// The keys in doubt because of damage that opening and reading `db` have met. It was opened with
+/// [`OpenMode::Salvage`]. What is lost of a log, or of a value, may be of any keyspace.
 ///
 /// # Errors
 /// [`EngineError::Files`] if the names of its files cannot be read.
 pub fn doubts_of(db: &Db) -> Result<Vec<Doubt>, EngineError> {
     let (state, _) = db.store().state_and_files()?;
-    let tables = state.keyspaces.values().flat_map(|entry| {
-        let tables = entry.version.tables();
-        tables.map(|slot| (slot.meta.id.file_name(), entry.record.name.clone()))
-    });
-    Ok(doubts_by(db, &tables.collect()))
-}
-
-/// Doubts by `keyspaces`, the keyspace of each table's file. What is lost of another file may be of any
-/// keyspace.
-fn doubts_by(db: &Db, keyspaces: &BTreeMap<String, String>) -> Vec<Doubt> {
-    let losses = db.store().losses.as_deref();
-    let names = db.keyspace_names();
+    let of_tables: BTreeMap<String, &String> = state
+        .keyspaces
+        .values()
+        .flat_map(|entry| entry.version.tables().map(|slot| (slot, &entry.record.name)))
+        .map(|(slot, name)| (slot.meta.id.file_name(), name))
+        .collect();
     let mut doubts = Vec::new();
-    for keys in losses.map_or_else(Vec::new, Losses::keys) {
-        let keyspace = keys.file.as_ref().and_then(|file| keyspaces.get(file));
+    for keys in db.store().losses.as_deref().map_or_else(Vec::new, Losses::keys) {
+        let of_table = || of_tables.get(keys.file.as_ref()?).copied().cloned();
+        let keyspace = keys.keyspace.clone().or_else(of_table);
         let reason = match &keys.file {
             Some(file) => format!("{file} is damaged there"),
             None => "a value is damaged".to_owned(),
         };
-        for keyspace in keyspace.map_or(names.clone(), |keyspace| vec![keyspace.clone()]) {
+        for keyspace in keyspace.map_or_else(|| db.keyspace_names(), |keyspace| vec![keyspace]) {
             doubts.push(Doubt {
                 keyspace,
                 from: keys.from.clone(),
@@ -145,7 +132,7 @@ fn doubts_by(db: &Db, keyspaces: &BTreeMap<String, String>) -> Vec<Doubt> {
             });
         }
     }
-    doubts
+    Ok(doubts)
 }
 
 impl Traces {
@@ -195,11 +182,8 @@ impl<'a> Assembly<'a> {
         self.add_nameless(&mut plans, &logs);
         self.add_unlisted(&mut plans, &logs);
         name_apart(&mut plans);
-        let mut keyspaces = BTreeMap::new();
         for plan in &plans {
             self.add_keyspace(plan);
-            let tables = plan.runs.iter().flat_map(|run| &run.tables);
-            keyspaces.extend(tables.map(|table| (TableId(*table).file_name(), plan.name.clone())));
             self.note_doubts(plan);
         }
         let used_count = self.report.table_count + self.report.damaged_table_count;
@@ -213,7 +197,7 @@ impl<'a> Assembly<'a> {
             Some(Counters { next_id, next_keyspace_id: u32::MAX, last_seq: last_seq.unwrap_or(0) });
         let record = format::encode(RecordKind::Snapshot, &self.edit);
         let files = FoundFiles { files: self.files, record, format_id: self.store };
-        Ok(Found { files: Arc::new(files), report: self.report, keyspaces })
+        Ok(Found { files: Arc::new(files), report: self.report })
     }
 
     /// The best place of a table.
@@ -357,20 +341,10 @@ impl<'a> Assembly<'a> {
         self.report.len_bytes += len_bytes;
         self.files.insert(name, file);
         Some(TableMeta {
-            id: TableId(number),
-            len_bytes,
-            smallest: Bytes::from(properties.smallest_user_key),
-            largest: Bytes::from(properties.largest_user_key),
             largest_excluded: origin.is_some_and(|origin| origin.largest_is_excluded),
-            seq_min: properties.smallest_seq,
-            seq_max: properties.largest_seq,
-            entry_count: properties.entry_count,
-            delete_count: properties.delete_count,
-            range_tombstone_count: properties.range_tombstone_count,
-            raw_len_bytes: properties.raw_key_len_bytes + properties.raw_value_len_bytes,
             group: GroupId(origin.map_or(0, |origin| origin.group)),
-            group_table_count: 0,
             is_logged,
+            ..TableMeta::of(TableId(number), len_bytes, properties)
         })
     }
 

@@ -385,6 +385,7 @@ impl TableIter {
             file: Some(self.table.name().to_owned()),
             from: lower.map(<[u8]>::to_vec),
             upto: Some(upper.to_vec()),
+            ..LostKeys::default()
         });
         Ok(())
     }

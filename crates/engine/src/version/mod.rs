@@ -95,6 +95,26 @@ pub(crate) struct TableMeta {
 }
 
 impl TableMeta {
+    /// What `properties` say of the table `id`; the rest is that of a table of its own.
+    pub(crate) fn of(id: TableId, len_bytes: u64, properties: TableProperties) -> TableMeta {
+        TableMeta {
+            id,
+            len_bytes,
+            smallest: Bytes::from(properties.smallest_user_key),
+            largest: Bytes::from(properties.largest_user_key),
+            largest_excluded: false,
+            seq_min: properties.smallest_seq,
+            seq_max: properties.largest_seq,
+            entry_count: properties.entry_count,
+            delete_count: properties.delete_count,
+            range_tombstone_count: properties.range_tombstone_count,
+            raw_len_bytes: properties.raw_key_len_bytes + properties.raw_value_len_bytes,
+            group: GroupId(0),
+            group_table_count: 0,
+            is_logged: false,
+        }
+    }
+
     /// Compares `user_key` with the table's range: `Less` is before it, `Equal` in it, `Greater`
     /// behind it.
     pub(crate) fn place(&self, user_key: &[u8]) -> Ordering {

@@ -4,7 +4,7 @@ use crate::stage::{Stage, key, seeded, small, small_gear, small_keyspace, zoned}
 use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;
-use imbrex_engine::salvage::{Doubt, Found, Traces, copy_store, has_entries};
+use imbrex_engine::salvage::{Doubt, Found, Traces, copy_store, doubts_of, has_entries};
 use imbrex_engine::{Compression, Db, KeyspaceOptions, Options, ReadOptions, WriteOptions};
 use imbrex_files::raw::RawDrive;
 use imbrex_files::{FileInfo, FileLayer, Files};
@@ -135,7 +135,7 @@ fn check(stage: &Stage, history: &History, seed: u64) -> (usize, Vec<Doubt>) {
         all(&db.keyspace(&name).unwrap());
     }
     let mut doubts = found.report().doubts.clone();
-    doubts.extend(found.doubts_of(&db));
+    doubts.extend(doubts_of(&db).unwrap());
     let right_count = history.check(&db, &doubts, seed);
     assert_eq!(stage.disk.image_hash().unwrap(), image, "nothing is written");
     (right_count, doubts)

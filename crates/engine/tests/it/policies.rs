@@ -2,7 +2,7 @@
 //! writes.
 
 use crate::stage::{key, seeded, small, small_keyspace};
-use imbrex_clockwork::{Prng, seeds};
+use imbrex_clockwork::{Prng, share_of};
 use imbrex_engine::tuning::VictimGrowth;
 use imbrex_engine::{CompactionKind, Db, KeyspaceOptions, Options, WriteOptions};
 use std::collections::BTreeMap;
@@ -35,12 +35,6 @@ pub(crate) fn policies() -> [(&'static str, Options); 4] {
             }),
         ),
     ]
-}
-
-/// Those of `all` that this run of the tests takes, because each takes long.
-pub(crate) fn part_of<T>(all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
-    let mut all: Vec<_> = all.into_iter().map(Some).collect();
-    seeds(all.len() as u64).filter_map(move |nth| all[nth as usize].take())
 }
 
 fn value(prng: &mut Prng, len_bytes: u64) -> Vec<u8> {
@@ -83,7 +77,7 @@ fn fill(db: &Db, map: &mut Map, prng: &mut Prng, key_count: u64) -> bool {
 #[test]
 fn a_full_drive_takes_deletes_and_then_puts_again() {
     const KEY_COUNT: u64 = 100_000;
-    for (name, options) in part_of(policies()) {
+    for (name, options) in share_of(policies()) {
         let keyspace = KeyspaceOptions { table_len_bytes: 60 << 10, ..options.keyspace };
         let options = Options { memtable_len_bytes: 64 << 10, keyspace, ..options };
         let stage = seeded(24, 3);

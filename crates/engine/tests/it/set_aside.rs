@@ -1,8 +1,8 @@
 //! Tables that compactions cannot read: what they block, and what still works.
 
-use crate::policies::{part_of, policies};
+use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear};
-use imbrex_clockwork::Prng;
+use imbrex_clockwork::{Prng, share_of};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks};
 use imbrex_engine::tuning::VictimGrowth;
 use imbrex_engine::{Compression, Db, EngineError, KeyspaceOptions, Options};
@@ -96,7 +96,7 @@ impl Filled {
 #[test]
 fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
     let leveled = [("leveled", small()), ("gear", small_gear())];
-    for (name, options) in part_of(policies().into_iter().chain(leveled)) {
+    for (name, options) in share_of(policies().into_iter().chain(leveled)) {
         let mut filled = Filled::new(options.clone(), 5);
         let last_level = filled.last_level();
         let table = filled.tables(|table| table.level == last_level).swap_remove(0);
@@ -131,7 +131,7 @@ fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
 #[test]
 fn a_compaction_copies_no_rotten_bit() {
     let leveled = [("leveled", small()), ("gear", small_gear())];
-    for (name, options) in part_of(policies().into_iter().chain(leveled)) {
+    for (name, options) in share_of(policies().into_iter().chain(leveled)) {
         // Without compression, only the checksum notices a bit of a value.
         let keyspace =
             KeyspaceOptions { compression: Compression::None, ..options.keyspace.clone() };

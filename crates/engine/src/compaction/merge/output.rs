@@ -308,29 +308,18 @@ impl OutputWriter {
             builder.set_origin(self.origin(&moment, upper.is_none()), moment.roster.as_ref());
         }
         let (file, properties) = builder.finish();
-        let largest = Bytes::from(properties.largest_user_key);
-        let is_point = has_points && self.last_key == largest;
         let len_bytes = match &self.spec.band {
             Some(band) => band.complete(&file)?,
             None => file.len_bytes(),
         };
-        let meta = TableMeta {
-            id: self.table,
-            len_bytes,
+        // `Sinks::finish` fills in the number of tables, because only the end of the merge knows it.
+        let mut meta = TableMeta {
             is_logged: self.spec.band.is_some(),
-            smallest: Bytes::from(properties.smallest_user_key),
-            largest_excluded: end.is_some_and(|end| end == largest) && !is_point,
-            largest,
-            seq_min: properties.smallest_seq,
-            seq_max: properties.largest_seq,
-            entry_count: properties.entry_count,
-            delete_count: properties.delete_count,
-            range_tombstone_count: properties.range_tombstone_count,
-            raw_len_bytes: properties.raw_key_len_bytes + properties.raw_value_len_bytes,
             group: self.spec.group,
-            // `Sinks::finish` fills this in, because only the end of the merge knows it.
-            group_table_count: 0,
+            ..TableMeta::of(self.table, len_bytes, properties)
         };
+        let is_point = has_points && self.last_key == meta.largest;
+        meta.largest_excluded = end.is_some_and(|end| end == meta.largest) && !is_point;
         match &self.spec.band {
             Some(band) => {
                 self.bands.push((band.log(), self.table));

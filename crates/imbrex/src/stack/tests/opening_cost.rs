@@ -40,3 +40,32 @@ fn a_blank_or_foreign_drive_of_15_tb_is_recognized_with_few_reads() {
         assert!(read_bytes < READ_BYTES_MAX, "{recording:?}: {read_bytes}");
     }
 }
+
+/// Where there is no write pointer, the search behind the end of the catalog and of a log reads the rest
+/// of their regions (`docs/guide/drives.md`). No more is read than that.
+#[test]
+fn a_small_store_on_15_tb_is_opened_with_the_reads_of_the_guide() {
+    let layouts = [
+        ("leveled-zones", 512),
+        ("imr-m", 392),
+        ("leveled-first-fit", 320),
+        ("leveldb-cmr", 264),
+        ("sealdb", 264),
+        ("sets-banded", 26),
+    ];
+    for (name, expected_mib) in imbrex_clockwork::share_of(layouts) {
+        let geometry = long_geometry(Layout::by_name(name).unwrap().recording());
+        let disk = SimDisk::builder(geometry).memory().map(Arc::new).unwrap();
+        let options = crate::Options::new().layout(name);
+        let store = options.clone().create_on(Arc::clone(&disk) as Arc<dyn Disk>).unwrap();
+        for n in 0..1000 {
+            store.put(format!("key{n:06}"), "value").unwrap();
+        }
+        store.close().unwrap();
+        let before = disk.counters();
+        let store = options.open_on(Arc::clone(&disk) as Arc<dyn Disk>).unwrap();
+        let read_mib = (disk.counters() - before).read_bytes >> 20;
+        assert_eq!(store.get("key000999").unwrap().as_deref(), Some(&b"value"[..]));
+        assert!((expected_mib / 2..=expected_mib).contains(&read_mib), "{name}: {read_mib} MiB");
+    }
+}

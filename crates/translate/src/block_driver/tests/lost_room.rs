@@ -144,7 +144,7 @@ impl Used {
 #[test]
 fn emptied_zones_that_cannot_be_reset_are_no_room() {
     for is_told in [true, false] {
-        for count in seeds(3).map(|nth| [7, 12, 20][nth as usize]) {
+        for count in share_of([7, 12, 20]) {
             let mut used = Used::new(120, 40, format!("{count} zones, told: {is_told}"));
             used.fill();
             // So that zones everywhere are in use.

@@ -20,7 +20,7 @@ mod short_journal;
 mod unreadable;
 
 use super::*;
-use imbrex_clockwork::{Prng, seeds};
+use imbrex_clockwork::{Prng, share_of};
 use imbrex_disk::{
     BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Known,
     Lba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo, ZoneSpec,
@@ -672,7 +672,7 @@ fn zones_that_the_drive_gives_up() {
     for (failure, strict_reads) in kinds.into_iter().flatten() {
         let roles =
             ["open", "sealed", "free", "journal", "free journal", "superblocks", "checkpoint"];
-        for role in seeds(roles.len() as u64).map(|nth| roles[nth as usize]) {
+        for role in share_of(roles) {
             let told = format!("{role} zone, {failure:?}, strict reads: {strict_reads}");
             let geometry = zoned_as(60, 200, |spec| spec.strict_reads = strict_reads);
             let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
