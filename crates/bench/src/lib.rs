@@ -27,7 +27,8 @@
 //! [`replay`] plays a block trace to the block driver: `imbrex replay`. [`ycsb`] is `imbrex ycsb`:
 //! YCSB's workloads on our store or on a server, in an open loop or in YCSB's own loop.
 //! [`arrival_bench`] compares all layouts in open loops: `imbrex bench arrivals`. [`share_bench`] fills
-//! their drives and overwrites: `imbrex bench shares`.
+//! their drives and overwrites: `imbrex bench shares`. [`steady_bench`] measures what they do for ever
+//! after: `imbrex bench steady`.
 //!
 //! Not here: the workloads themselves (the crate `imbrex-workload`), published figures
 //! (`imbrex-repro`), and rival stores, which `rivals/` measures on the same workload (feature
@@ -48,6 +49,8 @@ pub mod replay;
 pub mod report;
 mod run;
 pub mod share_bench;
+pub mod share_grid;
+pub mod steady_bench;
 pub mod svg;
 mod testbed;
 pub mod trace_recorder;

@@ -32,6 +32,8 @@ enum BenchCommand {
     Arrivals(ArrivalBenchArgs),
     /// Compare how full the drives of layouts may be under uniform overwrites, and how fast they are then
     Shares(ShareBenchArgs),
+    /// Compare the steady state of layouts under uniform overwrites: speed, stalls, space and reads
+    Steady(ShareBenchArgs),
 }
 
 /// The progress bar. Each benchmark has one bar for its operations and one for its background work.
@@ -84,7 +86,8 @@ impl BenchArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         match self.command {
             Some(BenchCommand::Arrivals(args)) => return args.run(session),
-            Some(BenchCommand::Shares(args)) => return args.run(session),
+            Some(BenchCommand::Shares(args)) => return args.run_shares(session),
+            Some(BenchCommand::Steady(args)) => return args.run_steady(session),
             None => {}
         }
         let is_json = session.out.is_json()?;

@@ -1,9 +1,10 @@
 //! Small runs of the shares bench.
 
 use super::*;
+use std::ops::ControlFlow;
 
-fn small(layouts: &[&str], shares: &[u64]) -> ShareBenchOptions {
-    ShareBenchOptions {
+fn small(layouts: &[&str], shares: &[u64]) -> GridOptions {
+    GridOptions {
         layouts: layouts.iter().map(|&name| name.to_owned()).collect(),
         shares: shares.to_vec(),
         num: 8000,
@@ -13,8 +14,8 @@ fn small(layouts: &[&str], shares: &[u64]) -> ShareBenchOptions {
     }
 }
 
-fn run(options: &ShareBenchOptions) -> Result<ShareBenchReport, BenchError> {
-    let watch = ShareBenchWatch { finished: &|_| (), progress: &|_, _| ControlFlow::Continue(()) };
+fn run(options: &GridOptions) -> Result<ShareBenchReport, BenchError> {
+    let watch = GridWatch { finished: &|_| (), progress: &|_, _| ControlFlow::Continue(()) };
     share_bench(options, watch)
 }
 
@@ -35,7 +36,7 @@ fn a_drive_with_room_sustains_overwrites_and_a_full_one_refuses_them() {
 
 #[test]
 fn the_error_names_the_senseless_option() {
-    let check = |options: ShareBenchOptions, want: &str| {
+    let check = |options: GridOptions, want: &str| {
         let error = run(&options).unwrap_err().to_string();
         assert!(error.contains(want), "{error:?} names {want:?}");
     };
@@ -44,6 +45,6 @@ fn the_error_names_the_senseless_option() {
     check(small(&["sealdb"], &[100]), "--shares");
     check(small(&["smrdb-offload"], &[50]), "flash");
     check(small(&["nosuch"], &[50]), "nosuch");
-    check(ShareBenchOptions { num: 0, ..small(&["gear"], &[50]) }, "--num");
-    check(ShareBenchOptions { jobs: 0, ..small(&["gear"], &[50]) }, "--jobs");
+    check(GridOptions { num: 0, ..small(&["gear"], &[50]) }, "--num");
+    check(GridOptions { jobs: 0, ..small(&["gear"], &[50]) }, "--jobs");
 }
