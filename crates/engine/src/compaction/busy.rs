@@ -60,6 +60,11 @@ impl Busy {
         self.set_aside.contains_key(&table.meta.id)
     }
 
+    /// Whether a running plan writes to `level`.
+    pub(crate) fn writes_level(&self, level: u8) -> bool {
+        self.outputs.iter().any(|(l, _)| *l == level)
+    }
+
     pub(crate) fn writes_to(&self, level: u8, range: &KeyRange) -> bool {
         self.outputs.iter().any(|(l, r)| *l == level && r.overlaps(range))
     }

@@ -2,7 +2,9 @@
 
 use crate::compaction::routes::Routes;
 use crate::table::TableProperties;
-use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableSlot};
+use crate::version::partitions::Partitions;
+use crate::version::{KeyRange, LEVEL_COUNT, RunId, TableId, TableMeta, TableSlot};
+use bytes::Bytes;
 use imbrex_files::UnitId;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,6 +23,10 @@ pub(crate) enum Reason {
     Deletes { level: u8 },
     /// The drive or its catalog is nearly full.
     Space { level: u8 },
+    /// A partition has too many runs in a level.
+    PartitionRuns { level: u8, run_count: usize },
+    /// A base merge goes on, with so many bytes above the base left before this piece.
+    Base { left_len_bytes: u64 },
     /// A caller asked for it.
     Manual,
 }
@@ -35,6 +41,12 @@ impl fmt::Display for Reason {
             }
             Reason::Deletes { level } => write!(f, "deletes in level {level}"),
             Reason::Space { level } => write!(f, "space is short, garbage below level {level}"),
+            Reason::PartitionRuns { level, run_count } => {
+                write!(f, "a partition has {run_count} runs in level {level}")
+            }
+            Reason::Base { left_len_bytes } => {
+                write!(f, "base merge, {left_len_bytes} bytes left")
+            }
             Reason::Manual => f.write_str("asked for"),
         }
     }
@@ -73,6 +85,17 @@ pub(crate) struct Output {
     pub(crate) staying: Vec<Arc<TableSlot>>,
 }
 
+/// Where a merge stops before the end of its inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    /// The first key that is not merged.
+    pub(crate) until: Bytes,
+    /// The inputs that have later keys: level, run, and the table with `until` as its front.
+    pub(crate) rest: Vec<(u8, RunId, TableMeta)>,
+    /// About how many bytes the merge reads.
+    pub(crate) len_bytes: u64,
+}
+
 /// A compaction to run, with every decision made.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -91,6 +114,10 @@ pub(crate) struct Plan {
     pub(crate) outputs_together: bool,
     /// The windows that led to this plan. They are stored when the plan starts.
     pub(crate) windows: Option<Box<Windows>>,
+    /// Where the merge stops; without it, at the end of the inputs.
+    pub(crate) stop: Option<Stop>,
+    /// The partitions from the plan's commit on, if they change.
+    pub(crate) partitions: Option<Partitions>,
 }
 
 impl Plan {
@@ -104,9 +131,16 @@ impl Plan {
         self.inputs.iter().flat_map(|input| &input.tables)
     }
 
-    /// The number of bytes that the plan reads.
+    /// Whether the merge stops before the end of `table`, which goes on with a front.
+    pub(crate) fn keeps_rest_of(&self, table: &TableSlot) -> bool {
+        let mut rest = self.stop.iter().flat_map(|stop| &stop.rest);
+        rest.any(|(_, _, meta)| meta.id == table.meta.id)
+    }
+
+    /// The number of bytes that the plan reads; an estimate if it stops before the end of its inputs.
     pub(crate) fn len_bytes(&self) -> u64 {
-        self.tables().map(|table| table.meta.len_bytes).sum()
+        let whole = || self.tables().map(|table| table.meta.len_bytes).sum();
+        self.stop.as_ref().map_or_else(whole, |stop| stop.len_bytes)
     }
 
     /// The space that the outputs need before the inputs are released, if a table takes at least
@@ -120,16 +154,20 @@ impl Plan {
         (short_count + self.len_bytes() / table_len_bytes.min(grain_bytes)) * grain_bytes
     }
 
-    /// Whether the plan frees more zones than it takes. Always false if tables share zones.
+    /// Whether the plan frees more than it takes: zones; if tables share zones, only a piece of a
+    /// base merge does.
     pub(crate) fn is_gaining(
         &self,
         grain_bytes: u64,
         table_len_bytes: u64,
         facts: &dyn TableFacts,
     ) -> bool {
+        if grain_bytes == 0 {
+            return self.partitions.is_some();
+        }
         let freed = self.tables().filter(|table| !facts.gives_no_zone_back(table));
         let freed = freed.map(|table| table.meta.len_bytes.next_multiple_of(grain_bytes));
-        grain_bytes > 0 && freed.sum::<u64>() > self.cost_bytes(grain_bytes, table_len_bytes)
+        freed.sum::<u64>() > self.cost_bytes(grain_bytes, table_len_bytes)
     }
 }
 
@@ -152,6 +190,9 @@ impl fmt::Display for Plan {
         for output in &self.outputs {
             let bottom = if output.is_bottom { " (bottom)" } else { "" };
             write!(f, " L{}{bottom}", output.level)?;
+        }
+        if let Some(stop) = &self.stop {
+            write!(f, " until {}", stop.until.escape_ascii())?;
         }
         write!(f, ": {}", self.reason)
     }

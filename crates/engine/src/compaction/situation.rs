@@ -48,6 +48,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) is_eager: bool,
     /// The space that the outputs of a merge may use before its inputs are released.
     pub(crate) room: Room,
+    /// How much more may be written before puts are refused, without any cleaning.
+    pub(crate) slack_bytes: u64,
 }
 
 impl Situation<'_> {
@@ -103,8 +105,8 @@ pub(crate) trait Policy: Send + Sync + fmt::Debug {
         from: Option<&[u8]>,
     ) -> ManualPlan;
 
-    /// How far compaction lags behind writes.
-    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure;
+    /// How far compaction lags behind writes, while `slack_bytes` more may be written.
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions, slack_bytes: u64) -> Pressure;
 }
 
 /// The range of a manual compaction. `None` means unbounded.

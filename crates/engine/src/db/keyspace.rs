@@ -314,13 +314,15 @@ impl Keyspace {
         let mut len_bytes = 0;
         for level in &view.version.levels {
             for slot in level.overlapping(&range) {
-                if &slot.meta.smallest[..] >= start && slot.meta.ends_before(end) {
+                let is_inside = &slot.meta.smallest[..] >= start && slot.meta.ends_before(end);
+                if is_inside && !slot.meta.has_front {
                     len_bytes += slot.meta.len_bytes;
                     continue;
                 }
                 let table = slot.open(&self.store().cache)?;
                 let to = table.approximate_offset(end)?;
-                len_bytes += to.saturating_sub(table.approximate_offset(start)?);
+                let from = table.approximate_offset(start.max(&slot.meta.smallest))?;
+                len_bytes += to.saturating_sub(from);
             }
         }
         Ok(len_bytes)

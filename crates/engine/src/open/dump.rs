@@ -17,6 +17,7 @@ use crate::table::Table;
 use crate::table::cache::BlockCache;
 use crate::version::edit::{LogId, VersionEdit};
 use crate::version::format;
+use crate::version::partitions::BaseMerge;
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, LogBounds};
 use std::sync::Arc;
@@ -143,8 +144,9 @@ fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink:
     }
     for add in &edit.tables_added {
         let meta = &add.meta;
+        let front = if meta.has_front { ", entries before that are dead" } else { "" };
         sink(&format!(
-            "  keyspace {}: {} in level {}, run {}: {} bytes, {} to {}",
+            "  keyspace {}: {} in level {}, run {}: {} bytes, {} to {}{front}",
             add.keyspace.0,
             meta.id,
             add.level,
@@ -156,6 +158,24 @@ fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink:
     }
     for (keyspace, log) in &edit.log_floors {
         sink(&format!("  keyspace {}: logs before {} are in tables", keyspace.0, log.file_name()));
+    }
+    for (keyspace, cuts) in &edit.cuts {
+        let cuts: Vec<_> = cuts.iter().map(|cut| shown(cut)).collect();
+        sink(&format!("  keyspace {}: partitions begin at {}", keyspace.0, cuts.join(", ")));
+    }
+    for (keyspace, merge) in &edit.base_merges {
+        let Some(BaseMerge { run_max, start, next, end }) = merge else {
+            sink(&format!("  keyspace {}: no base merge is under way", keyspace.0));
+            continue;
+        };
+        let end = end.as_ref().map_or_else(|| "the end".to_owned(), |end| shown(end));
+        sink(&format!(
+            "  keyspace {}: base merge of {} to {end}, runs up to {}, continues at {}",
+            keyspace.0,
+            shown(start),
+            run_max.0,
+            shown(next)
+        ));
     }
     for dropped in &edit.keyspaces_dropped {
         sink(&format!("  keyspace {} is dropped", dropped.0));

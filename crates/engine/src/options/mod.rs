@@ -193,6 +193,10 @@ pub enum CompactionKind {
     /// Like leveled, but deeper levels are compacted one window of zones at a time, so that whole
     /// zones empty themselves. Made for the placement `zone-per-level`.
     Gear = 4,
+    /// A base of one sorted run, which holds most of the data, and overlapping runs above it. The key
+    /// space is divided into partitions, and one partition after another is merged into the base,
+    /// when space is needed. This policy fills a drive to 90 %.
+    Lazy = 5,
 }
 
 /// Which table of a level that is too long goes down first.

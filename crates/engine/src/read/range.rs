@@ -43,7 +43,10 @@ pub(crate) fn sources(
                 None => &runs.runs[run_at].tables,
             };
             match &tables[..] {
-                [slot] => entries.push(Box::new(slot.open(cache)?.iter(read.clone()))),
+                [slot] => {
+                    let iter = slot.open(cache)?.iter(read.clone());
+                    entries.push(Box::new(iter.starting_at_front(slot.meta.front())));
+                }
                 _ => {
                     let run = RunOfView {
                         version: Arc::clone(&view.version),

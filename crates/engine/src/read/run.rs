@@ -4,6 +4,7 @@ use crate::EngineError;
 use crate::table::cache::BlockCache;
 use crate::table::{SortedRun, Table};
 use crate::version::{TableSlot, Version};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// Tables of one run, with the cache to open them with.
@@ -20,6 +21,10 @@ impl SortedRun for RunView {
 
     fn largest_user_key(&self, index: usize) -> &[u8] {
         &self.tables[index].meta.largest
+    }
+
+    fn front(&self, index: usize) -> Option<&Bytes> {
+        self.tables[index].meta.front()
     }
 
     fn open(&self, index: usize) -> Result<Arc<Table>, EngineError> {
@@ -54,6 +59,10 @@ impl SortedRun for RunOfView {
 
     fn largest_user_key(&self, index: usize) -> &[u8] {
         &self.tables()[index].meta.largest
+    }
+
+    fn front(&self, index: usize) -> Option<&Bytes> {
+        self.tables()[index].meta.front()
     }
 
     fn open(&self, index: usize) -> Result<Arc<Table>, EngineError> {

@@ -18,6 +18,7 @@ use crate::version::edit::{Counters, KeyspaceRecord, LogId, TableAdd, VersionEdi
 use crate::version::format::{self, RecordKind};
 use crate::version::names::check_name;
 use crate::version::{LEVEL_COUNT, RunId, TableId, TableMeta};
+use bytes::Bytes;
 use imbrex_clockwork::Runtime;
 use imbrex_files::raw::RawFile;
 use imbrex_files::{
@@ -256,6 +257,7 @@ impl<'a> Assembly<'a> {
             log_floor: newer.unwrap_or(u64::MAX),
             runs: runs.collect(),
             gaps: Vec::new(),
+            fronts: BTreeMap::new(),
             has_roster: false,
         });
     }
@@ -276,6 +278,7 @@ impl<'a> Assembly<'a> {
                     log_floor: old_floor,
                     runs: Vec::new(),
                     gaps: Vec::new(),
+                    fronts: BTreeMap::new(),
                     has_roster: is_complete,
                 });
             }
@@ -291,7 +294,7 @@ impl<'a> Assembly<'a> {
         for run in &plan.runs {
             let mut metas: Vec<TableMeta> = Vec::new();
             for &table in &run.tables {
-                match self.add_table(table) {
+                match self.add_table(table, plan.fronts.get(&table)) {
                     Some(meta) => metas.push(meta),
                     None => {
                         let reason = format!("table {} cannot be read", TableId(table));
@@ -310,8 +313,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Makes a file of a table.
-    fn add_table(&mut self, number: u64) -> Option<TableMeta> {
+    /// Makes a file of a table, which is read from `front` on.
+    fn add_table(&mut self, number: u64, front: Option<&Vec<u8>>) -> Option<TableMeta> {
         let (spot, joined) = self.join(number)?;
         let (is_sound, shift_bytes) = (joined.is_sound, joined.shift_bytes);
         let (footer, mut pieces) = (spot.footer.clone(), joined.pieces.clone());
@@ -340,12 +343,14 @@ impl<'a> Assembly<'a> {
         }
         self.report.len_bytes += len_bytes;
         self.files.insert(name, file);
-        Some(TableMeta {
+        let meta = TableMeta {
             largest_excluded: origin.is_some_and(|origin| origin.largest_is_excluded),
             group: GroupId(origin.map_or(0, |origin| origin.group)),
             is_logged,
             ..TableMeta::of(TableId(number), len_bytes, properties)
-        })
+        };
+        let front = front.map(|front| Bytes::copy_from_slice(&front[..]));
+        Some(front.and_then(|front| meta.with_front_at(&front)).unwrap_or(meta))
     }
 
     /// Adds the logs that some keyspace needs.

@@ -23,7 +23,7 @@
 //!   A4  Without a roster, every table counts that no whole table names as an input, and everything
 //!       is in doubt.
 
-use crate::table::{Origin, Roster, RosterRun, Stamp};
+use crate::table::{Origin, Roster, RosterRun, Stamp, StopMark};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a found table says.
@@ -59,6 +59,8 @@ pub(super) struct KeyspacePlan {
     /// The newest first.
     pub(super) runs: Vec<RosterRun>,
     pub(super) gaps: Vec<Gap>,
+    /// The keys from which tables are read that a merge has read up to there.
+    pub(super) fronts: BTreeMap<u64, Vec<u8>>,
     /// Whether a roster says which tables were alive (A4).
     pub(super) has_roster: bool,
 }
@@ -120,6 +122,8 @@ fn rosters(facts: &BTreeMap<u64, TableFact>) -> impl Iterator<Item = (&Origin, &
 struct Group {
     stamp: Stamp,
     inputs: BTreeSet<u64>,
+    /// Where it stopped before the end of others.
+    stop: Option<StopMark>,
     logs: Option<(u64, u64)>,
     tables: Vec<u64>,
     is_complete: bool,
@@ -149,6 +153,7 @@ impl<'a> Planner<'a, '_> {
             log_floor: 0,
             runs: Vec::new(),
             gaps: Vec::new(),
+            fronts: BTreeMap::new(),
             has_roster,
         }
     }
@@ -173,12 +178,13 @@ impl<'a> Planner<'a, '_> {
     fn by_roster(&mut self, stamp: Stamp, roster: &Roster) -> KeyspacePlan {
         let mut plan = self.empty_plan(true);
         plan.runs.clone_from(&roster.runs);
+        plan.fronts.extend(roster.fronts.iter().cloned());
         let floor = roster.keyspaces.iter().find(|keyspace| keyspace.id == self.id);
         plan.log_floor = floor.map_or(0, |keyspace| keyspace.log_floor);
         let listed: BTreeSet<u64> = roster.tables().collect();
         let groups = self.younger(stamp, plan.log_floor, &listed);
         for (index, group) in groups.iter().enumerate() {
-            if group.inputs.is_empty() {
+            if group.inputs.is_empty() && group.stop.is_none() {
                 self.add(&mut plan, &group.tables);
                 if let Some((_, end)) = group.logs.filter(|_| group.is_complete) {
                     plan.log_floor = plan.log_floor.max(end);
@@ -199,6 +205,9 @@ impl<'a> Planner<'a, '_> {
             }
             for run in &mut plan.runs {
                 run.tables.retain(|table| !group.inputs.contains(table));
+            }
+            if let Some(StopMark { until, kept }) = &group.stop {
+                plan.fronts.extend(kept.iter().map(|&table| (table, until.clone())));
             }
             self.add(&mut plan, &group.tables);
         }
@@ -251,6 +260,7 @@ impl<'a> Planner<'a, '_> {
         Some(Group {
             stamp: origins.iter().map(|origin| origin.stamp).min()?,
             inputs: origins.iter().flat_map(|origin| origin.inputs.iter().copied()).collect(),
+            stop: first.stop.clone(),
             logs: first.logs,
             is_complete,
             tables,

@@ -253,10 +253,15 @@ impl Traces {
         let rosters = newest.values().map(|(_, roster)| roster);
         let marks: BTreeMap<u64, u16> =
             rosters.flat_map(|roster| roster.tables().zip(roster.marks.iter().copied())).collect();
+        // The mark of a table with a front is of another first key than its own.
+        let fronts: BTreeSet<u64> = newest
+            .values()
+            .flat_map(|(_, roster)| roster.fronts.iter().map(|(table, _)| *table))
+            .collect();
         for ((_, number), table) in own() {
             let mark = table.properties.as_ref().map(TableProperties::mark);
             let expected = marks.get(number).copied();
-            if expected.is_none() || mark == expected {
+            if expected.is_none() || mark == expected || fronts.contains(number) {
                 tables.insert(*number, table);
             }
         }

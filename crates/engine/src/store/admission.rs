@@ -41,7 +41,7 @@ use crate::error::{FOR_THE_LOGS, IN_THE_CATALOG};
 use crate::store::due;
 use crate::store::space::{
     Admission, BlockedWriteAt, CompactionTriedAt, Holds, InMemory, LongKeys, Place, Shortage,
-    assess, too_short,
+    TableShape, assess, too_short,
 };
 use std::sync::atomic::Ordering;
 
@@ -108,13 +108,16 @@ impl Store {
         let space = self.files.space();
         let mut in_memory = InMemory::default();
         for keyspace in self.keyspaces.read().values() {
-            let table_len_bytes = keyspace.fitted.table_len_bytes;
             let merge_len_bytes = self.limits.merge_len_bytes(&keyspace.fitted);
-            in_memory.add_keyspace(&self.limits, table_len_bytes, merge_len_bytes);
             let view = keyspace.view();
+            let tables = TableShape {
+                len_bytes: keyspace.fitted.table_len_bytes,
+                cut_count: view.version.partitions.cuts.len() as u64,
+            };
+            in_memory.add_keyspace(&self.limits, tables, merge_len_bytes);
             let slots = view.immutables.iter().chain([&view.active]);
             for slot in slots.filter(|slot| !slot.mem.is_empty()) {
-                in_memory.add_memtable(&slot.memory_use(), table_len_bytes, space.grain_bytes);
+                in_memory.add_memtable(&slot.memory_use(), tables, space.grain_bytes);
             }
         }
         let holds = Holds {
@@ -175,12 +178,26 @@ impl Store {
     /// assessment.
     pub(crate) fn look_at_growth(&self, len_bytes: u64) -> u64 {
         self.refresh_space();
+        if self.minds_slack() {
+            self.refresh_gate();
+            self.runtime.scheduler.notify();
+        }
         len_bytes + self.limits.look_len_bytes()
+    }
+
+    /// Whether compactions and stalls of some keyspace depend on how much more may be written.
+    pub(crate) fn minds_slack(&self) -> bool {
+        self.keyspaces.read().values().any(|keyspace| keyspace.minds_slack())
     }
 
     /// How much a compaction may write before its inputs are released.
     pub(crate) fn room(&self) -> Room {
         self.admission().room()
+    }
+
+    /// How much more may be written before puts are refused, without any cleaning.
+    pub(crate) fn slack_bytes(&self) -> u64 {
+        self.admission().slack_bytes()
     }
 
     /// Checks that there is still room for a compaction's tables of these lengths.

@@ -22,9 +22,9 @@ impl Compacting {
         self.ended_ns.store(now_ns, Ordering::Release);
     }
 
-    /// Notes that no compaction runs or is due.
-    pub(crate) fn rest(&self) {
-        self.is_running.store(false, Ordering::Release);
+    /// Notes that no compaction runs or is due; returns whether that is new.
+    pub(crate) fn rest(&self) -> bool {
+        self.is_running.swap(false, Ordering::AcqRel)
     }
 
     /// Whether policies should plan compactions that are not due yet.

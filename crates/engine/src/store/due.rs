@@ -82,6 +82,7 @@ pub(crate) fn situation<'a>(
         is_space_short: false,
         is_eager: false,
         room,
+        slack_bytes: store.slack_bytes(),
     }
 }
 

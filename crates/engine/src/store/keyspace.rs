@@ -15,7 +15,7 @@ use crate::EngineError;
 use crate::batch::KeyspaceId;
 use crate::compaction::policy::policy;
 use crate::compaction::situation::Pressure;
-use crate::options::{KeyspaceOptions, Options};
+use crate::options::{CompactionKind, KeyspaceOptions, Options};
 use crate::store::gate;
 use crate::store::limits::Limits;
 use crate::store::view::{MemSlot, SuperVersion};
@@ -132,15 +132,15 @@ impl KeyspaceState {
         Ok(())
     }
 
-    /// How its writers stall, as bits of [`gate`].
-    pub(crate) fn pressure(&self, options: &Options, limits: &Limits) -> usize {
+    /// How its writers stall, as bits of [`gate`], while `slack_bytes` more may be written.
+    pub(crate) fn pressure(&self, options: &Options, limits: &Limits, slack_bytes: u64) -> usize {
         let view = self.view();
         let is_full = view.active.mem.len_bytes() as u64 >= limits.memtable_len_bytes;
         let mut bits = 0;
         if is_full && view.immutables.len() >= options.immutable_memtable_count_max {
             bits |= gate::STOP;
         }
-        match policy(self.options.compaction).pressure(&view.version, &self.options) {
+        match policy(self.fitted.compaction).pressure(&view.version, &self.fitted, slack_bytes) {
             Pressure::None => {}
             Pressure::Slowdown => bits |= gate::SLOWDOWN,
             Pressure::Stop => bits |= gate::STOP,
@@ -148,10 +148,15 @@ impl KeyspaceState {
         bits
     }
 
-    /// Whether writers stall until compaction has caught up.
+    /// Whether its compactions and stalls depend on how much more may be written.
+    pub(crate) fn minds_slack(&self) -> bool {
+        self.fitted.compaction == CompactionKind::Lazy
+    }
+
+    /// Whether writers stall until compaction has caught up, apart from the space that they wait for.
     pub(crate) fn is_stalled_by_compaction(&self) -> bool {
-        let policy = policy(self.options.compaction);
-        policy.pressure(&self.view().version, &self.options) != Pressure::None
+        let policy = policy(self.fitted.compaction);
+        policy.pressure(&self.view().version, &self.fitted, u64::MAX) != Pressure::None
     }
 }
 

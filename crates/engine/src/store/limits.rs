@@ -13,7 +13,7 @@
 //! and tables that exist twice for a moment would be most of it. The shares matter below some GiB;
 //! above that, the options decide. Where tables take whole zones, a log takes one as well.
 
-use crate::options::{KeyspaceOptions, Options};
+use crate::options::{CompactionKind, KeyspaceOptions, Options};
 use imbrex_files::SpaceUse;
 
 /// While a log grows, space is assessed each time it has grown by this fraction of a memtable.
@@ -103,9 +103,13 @@ impl Limits {
         self.memtable_len_bytes / LOOKS_PER_MEMTABLE
     }
 
-    /// The options of a keyspace, with tables and a level 1 that the drive has room for.
+    /// The options of a keyspace, with tables and a level 1 that the drive has room for. A partition
+    /// of lazy leveling is merged in pieces, so its length matters less.
     pub(crate) fn fit(&self, options: &KeyspaceOptions) -> KeyspaceOptions {
         let table_len_bytes = options.table_len_bytes.min(self.table_len_bytes_max);
+        if options.compaction == CompactionKind::Lazy {
+            return KeyspaceOptions { table_len_bytes, ..options.clone() };
+        }
         let base_max = self
             .base_level_len_bytes_max
             .max(BASE_LEVEL_TABLE_COUNT.saturating_mul(table_len_bytes));

@@ -373,9 +373,12 @@ impl Store {
     /// Recomputes whether writers stall.
     pub(crate) fn refresh_gate(&self) {
         let _turn = self.gate_refresh.lock();
+        // Without a compaction, waiting brings back no space.
+        let is_running = self.compacting.is_running.load(Ordering::Acquire);
+        let slack_bytes = if is_running { self.slack_bytes() } else { u64::MAX };
         let mut bits = 0;
         for keyspace in self.keyspaces.read().values() {
-            bits |= keyspace.pressure(&self.options, &self.limits);
+            bits |= keyspace.pressure(&self.options, &self.limits, slack_bytes);
         }
         if self.is_flash_crowded() {
             bits |= gate::FLASH_CROWDED;

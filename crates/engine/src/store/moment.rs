@@ -124,13 +124,15 @@ fn roster_of(
         },
         name: entry.record.name.clone(),
     });
-    let (mut runs, mut marks) = (Vec::new(), Vec::new());
+    let (mut runs, mut marks, mut fronts) = (Vec::new(), Vec::new(), Vec::new());
     let levels = state.keyspaces.get(&keyspace).map(|entry| &entry.version.levels);
     for (level, runs_of) in levels.into_iter().flatten().enumerate() {
         for run in &runs_of.runs {
             let tables = run.tables.iter().map(|slot| slot.meta.id.0).collect();
             runs.push(RosterRun { level: level as u8, run: run.id.0, tables });
             marks.extend(run.tables.iter().map(|slot| mark(&slot.meta)));
+            let with_front = run.tables.iter().filter(|slot| slot.meta.has_front);
+            fronts.extend(with_front.map(|s| (s.meta.id.0, s.meta.smallest.to_vec())));
         }
     }
     Roster {
@@ -139,6 +141,7 @@ fn roster_of(
         last_seq: state.counters.last_seq,
         runs,
         marks,
+        fronts,
     }
 }
 

@@ -101,6 +101,22 @@ pub(crate) struct MemoryUse {
     pub(crate) long_keys: LongKeys,
 }
 
+/// What decides into how many tables a memtable is flushed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableShape {
+    /// The length at which a table ends.
+    pub(crate) len_bytes: u64,
+    /// The number of keys at which a table ends in any case.
+    pub(crate) cut_count: u64,
+}
+
+impl TableShape {
+    /// At most how many tables hold `len_bytes`.
+    fn count(self, len_bytes: u64) -> u64 {
+        1 + self.cut_count + len_bytes / self.len_bytes
+    }
+}
+
 /// All memtables that are not empty, added up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InMemory {
@@ -121,31 +137,31 @@ pub(crate) struct InMemory {
 }
 
 impl InMemory {
-    /// Counts a keyspace with tables of `table_len_bytes`, whose smallest useful merge takes
-    /// `merge_len_bytes`.
+    /// Counts a keyspace whose smallest useful merge takes `merge_len_bytes`.
     pub(crate) fn add_keyspace(
         &mut self,
         limits: &Limits,
-        table_len_bytes: u64,
+        tables: TableShape,
         merge_len_bytes: u64,
     ) {
         self.keyspace_count += 1;
-        let table_count = 1 + limits.memtable_len_bytes / table_len_bytes;
+        let table_count = tables.count(limits.memtable_len_bytes);
         let next = catalog_len_bytes(table_count, 0);
         self.next_catalog_len_bytes = self.next_catalog_len_bytes.max(next);
         self.merge_len_bytes = self.merge_len_bytes.max(merge_len_bytes);
     }
 
-    /// Counts a memtable that is not empty, of a keyspace with tables of `table_len_bytes`.
+    /// Counts a memtable that is not empty, of a keyspace with `tables`.
     pub(crate) fn add_memtable(
         &mut self,
         memory: &MemoryUse,
-        table_len_bytes: u64,
+        tables: TableShape,
         grain_bytes: u64,
     ) {
         let MemoryUse { len_bytes, long_keys } = *memory;
-        let table_len_bytes = table_len_bytes.max(worth_len_bytes(long_keys.longest_len_bytes));
-        let table_count = 1 + len_bytes / table_len_bytes;
+        let worth_len_bytes = worth_len_bytes(long_keys.longest_len_bytes);
+        let len_bytes_min = tables.len_bytes.max(worth_len_bytes);
+        let table_count = TableShape { len_bytes: len_bytes_min, ..tables }.count(len_bytes);
         self.table_count += table_count;
         self.tables_len_bytes += len_bytes
             + len_bytes / TABLE_EXTRA_PER_LEN
@@ -376,7 +392,11 @@ impl Admission {
             let is_free = self.is_memory_short() && !self.holds.has_checkpoint;
             let kept_bytes = if is_free { 0 } else { kept_bytes };
             let len_bytes = space.upkeep_bytes.saturating_sub(kept_bytes);
-            return Room { len_bytes, gaining_len_bytes: len_bytes, grain_bytes };
+            // What gives its room back at its end may take that of memory meanwhile: a flush that
+            // finds none tries again, and a crash gives it back.
+            let gaining_bytes =
+                if self.holds.has_checkpoint { len_bytes } else { space.upkeep_bytes };
+            return Room { len_bytes, gaining_len_bytes: gaining_bytes, grain_bytes };
         }
         let all_bytes = space.free_bytes.saturating_sub(self.kept_bytes());
         // A compaction may free nothing while a reader holds its inputs. So it leaves what a delete
@@ -412,6 +432,13 @@ impl Admission {
             0 => self.space.ordinary_bytes,
             _ => self.space.free_bytes.saturating_sub(self.space.reserve_bytes),
         }
+    }
+
+    /// How much more may be written before puts are refused. Data that are dead but not yet given
+    /// back do not count as free.
+    pub(crate) fn slack_bytes(&self) -> u64 {
+        let clean_bytes = self.space.free_bytes.saturating_sub(self.space.reserve_bytes);
+        self.user_free_bytes().min(clean_bytes).saturating_sub(self.needed_bytes())
     }
 
     fn catalog_need_bytes(&self) -> u64 {

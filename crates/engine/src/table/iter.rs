@@ -34,6 +34,8 @@ pub(crate) struct TableReadOptions {
     /// The whole table will be read in order, as in a compaction. The iterator then reads ahead
     /// from the first block on and does not look into the cache.
     pub(crate) sequential: bool,
+    /// The first key that will not be read. Read-ahead stops there.
+    pub(crate) until: Option<Bytes>,
     /// The record of skipped damage. With it, unreadable blocks and partitions are left out instead
     /// of failing the move.
     pub(crate) losses: Option<Arc<Losses>>,
@@ -55,6 +57,7 @@ impl Default for TableReadOptions {
             read_ahead_bytes_min: 0,
             read_ahead_bytes: 256 << 10,
             sequential: false,
+            until: None,
             losses: None,
         }
     }
@@ -105,6 +108,10 @@ pub(crate) struct TableIter {
     logged: Vec<u8>,
     /// The whole log, if it was read in one go.
     log: Option<Vec<u8>>,
+    /// The iterator returns no entry before this key (V5 of `version`).
+    front: Option<Bytes>,
+    /// Read-ahead stops at this offset.
+    data_end: u64,
 }
 
 impl TableIter {
@@ -137,8 +144,37 @@ impl TableIter {
             missed_len_bytes: 0,
             logged: Vec::new(),
             log: None,
+            front: None,
+            data_end: 0,
             options,
         }
+    }
+
+    /// The same iterator, which returns no entry before `front`.
+    pub(crate) fn starting_at_front(self, front: Option<&Bytes>) -> TableIter {
+        TableIter { front: front.cloned(), ..self }
+    }
+
+    /// Whether `user_key` is before the front.
+    #[inline]
+    fn is_before_front(&self, user_key: &[u8]) -> bool {
+        self.front.as_ref().is_some_and(|front| user_key < front)
+    }
+
+    /// Called after a move backward. The iterator has no position before the front.
+    #[inline]
+    fn stop_at_front(&mut self) {
+        if self.front.is_some()
+            && self.cursor.valid()
+            && self.is_before_front(self.cursor.key(self.block()).user_key)
+        {
+            self.cursor.invalidate();
+        }
+    }
+
+    /// Moves to the first entry at or after `target`, wherever the front is.
+    fn seek_anywhere(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
+        self.go_to_or_after(target).or_else(|error| self.pass_over(error, TableIter::next_block))
     }
 
     /// The value bytes of the entry: the value itself, or its place in the log.
@@ -203,8 +239,22 @@ impl TableIter {
             let fill_cache = self.options.fill_cache && !self.options.sequential;
             let ahead = &mut self.index_read_ahead;
             self.partition = Some(self.table.partition_ahead(index, fill_cache, ahead)?);
+            self.data_end = self.data_end_in_partition();
         }
         Ok(true)
+    }
+
+    /// The end of the last block of the partition that will be read; the end of all data if that
+    /// block is in a later partition.
+    fn data_end_in_partition(&self) -> u64 {
+        let last = match (&self.options.until, &self.partition) {
+            (Some(until), Some(partition)) => {
+                let at = partition.find(before_all(until));
+                (at < partition.len()).then(|| partition.handle(at).end())
+            }
+            _ => None,
+        };
+        last.unwrap_or(self.table.footer.data_len_bytes)
     }
 
     fn block_count(&self) -> usize {
@@ -253,7 +303,7 @@ impl TableIter {
         let (offset, len_bytes) = (handle.offset, handle.len_bytes as usize);
         let range = self
             .read_ahead
-            .read(&*table.file, offset, len_bytes, table.footer.data_len_bytes)
+            .read(&*table.file, offset, len_bytes, self.data_end)
             .map_err(|e| cannot_read("data block", table.name(), offset, e))?;
         let block = table.stored_data_block(offset, self.read_ahead.bytes(range.clone()))?;
         self.place = if may_fill && table.cache_admits(offset) {
@@ -399,6 +449,11 @@ impl TableIter {
     }
 }
 
+/// A seek target before every version of `user_key`.
+fn before_all(user_key: &[u8]) -> InternalKey<'_> {
+    InternalKey::new(user_key, Trailer(u64::MAX))
+}
+
 #[inline]
 fn bytes_of<'a>(
     place: &Place,
@@ -415,19 +470,31 @@ fn bytes_of<'a>(
 
 impl InternalIter for TableIter {
     fn seek_to_first(&mut self) -> Result<(), EngineError> {
-        self.go_to_first().or_else(|error| self.pass_over(error, TableIter::next_block))
+        match self.front.clone() {
+            Some(front) => self.seek_anywhere(before_all(&front)),
+            None => {
+                self.go_to_first().or_else(|error| self.pass_over(error, TableIter::next_block))
+            }
+        }
     }
 
     fn seek_to_last(&mut self) -> Result<(), EngineError> {
-        self.go_to_last().or_else(|error| self.pass_over(error, TableIter::prev_block))
+        self.go_to_last().or_else(|error| self.pass_over(error, TableIter::prev_block))?;
+        self.stop_at_front();
+        Ok(())
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.go_to_or_after(target).or_else(|error| self.pass_over(error, TableIter::next_block))
+        if self.is_before_front(target.user_key) {
+            return self.seek_to_first();
+        }
+        self.seek_anywhere(target)
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.go_to_before(target).or_else(|error| self.pass_over(error, TableIter::prev_block))
+        self.go_to_before(target).or_else(|error| self.pass_over(error, TableIter::prev_block))?;
+        self.stop_at_front();
+        Ok(())
     }
 
     #[inline]
@@ -443,11 +510,13 @@ impl InternalIter for TableIter {
     #[inline]
     fn prev(&mut self) -> Result<(), EngineError> {
         let moved = match self.step(BlockCursor::prev) {
-            Ok(()) if self.cursor.valid() => return Ok(()),
+            Ok(()) if self.cursor.valid() => Ok(()),
             Ok(()) => self.prev_block(),
             failed => failed,
         };
-        moved.or_else(|error| self.pass_over(error, TableIter::prev_block))
+        moved.or_else(|error| self.pass_over(error, TableIter::prev_block))?;
+        self.stop_at_front();
+        Ok(())
     }
 
     #[inline]

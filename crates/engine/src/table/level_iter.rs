@@ -9,6 +9,7 @@ use super::reader::Table;
 use crate::EngineError;
 use crate::iter::InternalIter;
 use crate::key::InternalKey;
+use bytes::Bytes;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,6 +22,9 @@ pub(crate) trait SortedRun: Send + Sync + Debug {
 
     /// The largest user key of table `index`.
     fn largest_user_key(&self, index: usize) -> &[u8];
+
+    /// The key from which table `index` is read, if its file has entries before that.
+    fn front(&self, index: usize) -> Option<&Bytes>;
 
     /// Returns table `index`, opening it if necessary.
     fn open(&self, index: usize) -> Result<Arc<Table>, EngineError>;
@@ -50,7 +54,8 @@ impl<R: SortedRun> LevelIter<R> {
         if self.iter.is_none() || self.table_index != index {
             self.iter = None;
             self.table_index = index;
-            self.iter = Some(self.run.open(index)?.iter(self.options.clone()));
+            let iter = self.run.open(index)?.iter(self.options.clone());
+            self.iter = Some(iter.starting_at_front(self.run.front(index)));
         }
         Ok(true)
     }

@@ -47,7 +47,9 @@ pub(crate) use histogram::{HISTOGRAM_LEN_BYTES_MIN, Histogram};
 pub(crate) use index::IndexPartition;
 pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};
-pub(crate) use origin::{Origin, Part, Roster, RosterKeyspace, RosterRun, Stamp, mark_of};
+pub(crate) use origin::{
+    Origin, Part, Roster, RosterKeyspace, RosterRun, Stamp, StopMark, mark_of,
+};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::{Table, TableLookup};
 pub(crate) use values::{INLINE_LEN_BYTES_MAX, ValuePlace};

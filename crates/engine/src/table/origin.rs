@@ -19,10 +19,13 @@ use super::varint::{put_varint, read_len, read_varint};
 
 /// The version of the form of an origin and of a roster.
 const FORM: u64 = 1;
+/// The version of the form of a roster with fronts.
+const FORM_WITH_FRONTS: u64 = 2;
 
 const IS_LAST: u64 = 1;
 const HAS_LOGS: u64 = 2;
 const LARGEST_IS_EXCLUDED: u64 = 4;
+const HAS_STOP: u64 = 8;
 
 /// A commit of a store, in the order of all its commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +66,17 @@ pub(crate) struct Origin {
     pub(crate) logs: Option<(u64, u64)>,
     /// The largest key of the properties is the end of a range tombstone, and not in the table.
     pub(crate) largest_is_excluded: bool,
+    /// Where the compaction stopped before the end of its inputs.
+    pub(crate) stop: Option<StopMark>,
+}
+
+/// Where a compaction stopped before the end of its inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StopMark {
+    /// The first key that it did not read.
+    pub(crate) until: Vec<u8>,
+    /// The tables that it read up to there. They are not among the inputs.
+    pub(crate) kept: Vec<u64>,
 }
 
 impl Origin {
@@ -70,7 +84,8 @@ impl Origin {
         let mut out = Vec::new();
         let flags = if self.part.is_last { IS_LAST } else { 0 }
             | if self.logs.is_some() { HAS_LOGS } else { 0 }
-            | if self.largest_is_excluded { LARGEST_IS_EXCLUDED } else { 0 };
+            | if self.largest_is_excluded { LARGEST_IS_EXCLUDED } else { 0 }
+            | if self.stop.is_some() { HAS_STOP } else { 0 };
         put_varint(&mut out, FORM);
         out.extend_from_slice(&self.store_id.to_le_bytes());
         for number in [
@@ -92,6 +107,10 @@ impl Origin {
             put_varint(&mut out, end);
         }
         put_ids(&mut out, &self.inputs);
+        if let Some(StopMark { until, kept }) = &self.stop {
+            put_bytes(&mut out, until);
+            put_ids(&mut out, kept);
+        }
         out
     }
 
@@ -121,11 +140,16 @@ impl Origin {
             inputs: Vec::new(),
             logs: None,
             largest_is_excluded: flags & LARGEST_IS_EXCLUDED != 0,
+            stop: None,
         };
         if flags & HAS_LOGS != 0 {
             origin.logs = Some((next()?, next()?));
         }
         origin.inputs = read_ids(bytes, &mut at)?;
+        if flags & HAS_STOP != 0 {
+            let until = read_bytes(bytes, &mut at)?.to_vec();
+            origin.stop = Some(StopMark { until, kept: read_ids(bytes, &mut at)? });
+        }
         (at == bytes.len()).then_some(origin)
     }
 }
@@ -163,6 +187,8 @@ pub(crate) struct Roster {
     pub(crate) runs: Vec<RosterRun>,
     /// The mark of each table, in the order of [`Roster::tables`]; see [`mark_of`].
     pub(crate) marks: Vec<u16>,
+    /// The tables that are read from a later key on than their first, with that key.
+    pub(crate) fronts: Vec<(u64, Vec<u8>)>,
 }
 
 /// A number that distinguishes a table from one that a crash left behind before its number was given
@@ -178,7 +204,7 @@ pub(crate) fn mark_of(counts: [u64; 5], smallest: &[u8], largest: &[u8]) -> u16 
 impl Roster {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        put_varint(&mut out, FORM);
+        put_varint(&mut out, if self.fronts.is_empty() { FORM } else { FORM_WITH_FRONTS });
         put_varint(&mut out, self.next_keyspace);
         put_varint(&mut out, self.last_seq);
         put_varint(&mut out, self.keyspaces.len() as u64);
@@ -195,6 +221,13 @@ impl Roster {
             put_varint(&mut out, run.run);
             put_ids(&mut out, &run.tables);
         }
+        if !self.fronts.is_empty() {
+            put_varint(&mut out, self.fronts.len() as u64);
+        }
+        for (table, front) in &self.fronts {
+            put_varint(&mut out, *table);
+            put_bytes(&mut out, front);
+        }
         for mark in &self.marks {
             out.extend_from_slice(&mark.to_le_bytes());
         }
@@ -204,7 +237,8 @@ impl Roster {
     /// Decodes the bytes that [`Roster::encode`] returned; `None` if they are something else.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Roster> {
         let mut at = 0;
-        if read_varint(bytes, &mut at)? != FORM {
+        let form = read_varint(bytes, &mut at)?;
+        if form != FORM && form != FORM_WITH_FRONTS {
             return None;
         }
         let mut roster = Roster {
@@ -227,6 +261,12 @@ impl Roster {
             let run = read_varint(bytes, &mut at)?;
             roster.runs.push(RosterRun { level, run, tables: read_ids(bytes, &mut at)? });
         }
+        if form == FORM_WITH_FRONTS {
+            for _ in 0..read_varint(bytes, &mut at)? {
+                let table = read_varint(bytes, &mut at)?;
+                roster.fronts.push((table, read_bytes(bytes, &mut at)?.to_vec()));
+            }
+        }
         let marks = bytes.get(at..)?.chunks_exact(2);
         let is_whole = marks.remainder().is_empty() && marks.len() == roster.tables().count();
         roster.marks = marks.map(|mark| u16::from_le_bytes([mark[0], mark[1]])).collect();
@@ -237,6 +277,19 @@ impl Roster {
     pub(crate) fn tables(&self) -> impl Iterator<Item = u64> + '_ {
         self.runs.iter().flat_map(|run| run.tables.iter().copied())
     }
+}
+
+/// Appends the length of `bytes`, and them.
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn read_bytes<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
+    let len_bytes = read_len(bytes, at)?;
+    let read = bytes.get(*at..at.checked_add(len_bytes)?)?;
+    *at += len_bytes;
+    Some(read)
 }
 
 /// Appends a list of numbers as differences, because neighbours are often written together.
@@ -280,6 +333,7 @@ mod tests {
             inputs: vec![300, 5, 301, u64::MAX, 0],
             logs: Some((12, 14)),
             largest_is_excluded: true,
+            stop: Some(StopMark { until: b"m".to_vec(), kept: vec![7, 9] }),
         };
         let bytes = origin.encode();
         assert_eq!(Origin::decode(&bytes), Some(origin));
@@ -298,6 +352,7 @@ mod tests {
                 RosterRun { level: 6, run: 0, tables: vec![70, 2, 300] },
             ],
             marks: vec![1, 2, 3, 4, 0xffff],
+            fronts: vec![(91, b"key".to_vec()), (2, Vec::new())],
         };
         let bytes = roster.encode();
         assert_eq!(Roster::decode(&bytes), Some(roster));

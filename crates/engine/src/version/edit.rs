@@ -2,9 +2,11 @@
 
 pub(crate) use crate::batch::KeyspaceId;
 
+use super::partitions::BaseMerge;
 use super::{RunId, TableId, TableMeta};
 use crate::options::KeyspaceOptions;
 use crate::wal::{log_name, log_number};
+use bytes::Bytes;
 
 /// Spreads the id of a format over all bits of a log's id. Odd, so that it has an inverse.
 const FORMAT_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
@@ -79,7 +81,7 @@ pub(crate) struct CheckpointRecord {
 
 /// The changes of one commit, applied in the order of the fields.
 ///
-/// A table that moves is removed and added again with the same id.
+/// A table that moves, or gets a later front, is removed and added again with the same id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
     pub(crate) counters: Option<Counters>,
@@ -88,6 +90,10 @@ pub(crate) struct VersionEdit {
     pub(crate) tables_added: Vec<TableAdd>,
     /// Per keyspace, the first log that may hold data that is in no table.
     pub(crate) log_floors: Vec<(KeyspaceId, LogId)>,
+    /// Per keyspace, all cuts of its partitions.
+    pub(crate) cuts: Vec<(KeyspaceId, Vec<Bytes>)>,
+    /// Per keyspace, the base merge that is under way from now on.
+    pub(crate) base_merges: Vec<(KeyspaceId, Option<BaseMerge>)>,
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
     pub(crate) checkpoints_created: Vec<CheckpointRecord>,
     pub(crate) checkpoints_dropped: Vec<String>,

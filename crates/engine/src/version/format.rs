@@ -3,6 +3,7 @@
 use super::edit::{
     CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
 };
+use super::partitions::BaseMerge;
 use super::{RunId, TableId, TableMeta};
 use crate::key::Seq;
 use crate::options::{CompactionKind, Compression, KeyspaceOptions, VictimGrowth, VictimOrder};
@@ -10,7 +11,10 @@ use bytes::Bytes;
 use imbrex_files::GroupId;
 
 const MAGIC: [u8; 4] = *b"IXVE";
-const FORMAT_VERSION: u16 = 2;
+/// The version of a record that has nothing of a later one, so that older programs can read it.
+const FORMAT_VERSION_MIN: u16 = 2;
+/// Fronts of tables, partitions.
+const FORMAT_VERSION: u16 = 3;
 const HEADER_LEN_BYTES: usize = 16;
 const CRC_AT: usize = 12;
 
@@ -36,8 +40,15 @@ const TAG_LOG_FLOOR: u8 = 6;
 const TAG_CHECKPOINT_CREATED: u8 = 7;
 const TAG_CHECKPOINT_DROPPED: u8 = 8;
 
+const TAG_CUTS: u8 = 9;
+const TAG_BASE_MERGE: u8 = 10;
+
 const FLAG_LARGEST_EXCLUDED: u8 = 1;
 const FLAG_LOGGED: u8 = 2;
+const FLAG_FRONT: u8 = 4;
+
+const MERGE_UNDER_WAY: u32 = 1;
+const MERGE_HAS_END: u32 = 2;
 
 /// Why bytes are not a valid version edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +63,7 @@ pub(crate) enum Malformed {
 pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out.extend_from_slice(&version_of(edit).to_le_bytes());
     out.extend_from_slice(&[kind as u8, 0]);
     out.extend_from_slice(&[0; 8]);
     if let Some(counters) = &edit.counters {
@@ -75,6 +86,12 @@ pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
     for (keyspace, log) in &edit.log_floors {
         item(&mut out, TAG_LOG_FLOOR, |out| put_pair(out, *keyspace, log.0));
     }
+    for (keyspace, cuts) in &edit.cuts {
+        item(&mut out, TAG_CUTS, |out| put_cuts(out, *keyspace, cuts));
+    }
+    for (keyspace, merge) in &edit.base_merges {
+        item(&mut out, TAG_BASE_MERGE, |out| put_base_merge(out, *keyspace, merge.as_ref()));
+    }
     for id in &edit.keyspaces_dropped {
         item(&mut out, TAG_KEYSPACE_DROPPED, |out| out.extend_from_slice(&id.0.to_le_bytes()));
     }
@@ -93,6 +110,13 @@ pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
     let crc = crc32c::crc32c_append(crc32c::crc32c(&out[..CRC_AT]), &out[HEADER_LEN_BYTES..]);
     out[CRC_AT..HEADER_LEN_BYTES].copy_from_slice(&crc.to_le_bytes());
     out
+}
+
+/// The lowest format version that has everything in `edit`.
+fn version_of(edit: &VersionEdit) -> u16 {
+    let has_front = edit.tables_added.iter().any(|add| add.meta.has_front);
+    let has_partitions = !edit.cuts.is_empty() || !edit.base_merges.is_empty();
+    if has_front || has_partitions { FORMAT_VERSION } else { FORMAT_VERSION_MIN }
 }
 
 fn item(out: &mut Vec<u8>, tag: u8, payload: impl FnOnce(&mut Vec<u8>)) {
@@ -136,7 +160,8 @@ fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
 fn put_table(out: &mut Vec<u8>, add: &TableAdd) {
     let meta = &add.meta;
     let flags = if meta.largest_excluded { FLAG_LARGEST_EXCLUDED } else { 0 }
-        | if meta.is_logged { FLAG_LOGGED } else { 0 };
+        | if meta.is_logged { FLAG_LOGGED } else { 0 }
+        | if meta.has_front { FLAG_FRONT } else { 0 };
     out.extend_from_slice(&add.keyspace.0.to_le_bytes());
     out.extend_from_slice(&[add.level, flags, 0, 0]);
     for number in [
@@ -160,6 +185,33 @@ fn put_table(out: &mut Vec<u8>, add: &TableAdd) {
     out.extend_from_slice(&meta.largest);
 }
 
+fn put_cuts(out: &mut Vec<u8>, keyspace: KeyspaceId, cuts: &[Bytes]) {
+    out.extend_from_slice(&keyspace.0.to_le_bytes());
+    out.extend_from_slice(&(cuts.len() as u32).to_le_bytes());
+    for cut in cuts {
+        out.extend_from_slice(&(cut.len() as u32).to_le_bytes());
+        out.extend_from_slice(cut);
+    }
+}
+
+fn put_base_merge(out: &mut Vec<u8>, keyspace: KeyspaceId, merge: Option<&BaseMerge>) {
+    out.extend_from_slice(&keyspace.0.to_le_bytes());
+    let Some(merge) = merge else {
+        out.extend_from_slice(&[0; 4]);
+        return;
+    };
+    let flags = MERGE_UNDER_WAY | if merge.end.is_some() { MERGE_HAS_END } else { 0 };
+    out.extend_from_slice(&flags.to_le_bytes());
+    out.extend_from_slice(&merge.run_max.0.to_le_bytes());
+    let keys = [&merge.start[..], &merge.next, merge.end.as_deref().unwrap_or_default()];
+    for key in keys {
+        out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+    }
+    for key in keys {
+        out.extend_from_slice(key);
+    }
+}
+
 /// Decodes `bytes`, which must be one whole record.
 ///
 /// # Errors
@@ -170,7 +222,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(RecordKind, VersionEdit), Malforme
         return Err(Malformed::At { offset: 0, reason: "no magic \"IXVE\"".to_owned() });
     }
     let version = header.u16()?;
-    if version != FORMAT_VERSION {
+    if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
         return Err(Malformed::Version { got: u32::from(version) });
     }
     let kind = match header.u8()? {
@@ -227,6 +279,8 @@ fn take_item(tag: u8, from: &mut Cursor<'_>, edit: &mut VersionEdit) -> Result<(
             let (keyspace, number) = from.pair()?;
             edit.log_floors.push((keyspace, LogId(number)));
         }
+        TAG_CUTS => edit.cuts.push(take_cuts(from)?),
+        TAG_BASE_MERGE => edit.base_merges.push(take_base_merge(from)?),
         TAG_CHECKPOINT_CREATED => {
             let name_len_bytes = from.u32()? as usize;
             let name = from.text(name_len_bytes)?;
@@ -255,6 +309,7 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
         2 => CompactionKind::SetAware,
         3 => CompactionKind::Smrdb,
         4 => CompactionKind::Gear,
+        5 => CompactionKind::Lazy,
         other => return Err(from.bad(format!("compaction policy {other}"))),
     };
     let victim_order = match from.u8()? {
@@ -294,7 +349,7 @@ fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
     let keyspace = KeyspaceId(from.u32()?);
     let level = from.u8()?;
     let flags = from.u8()?;
-    if flags & !(FLAG_LARGEST_EXCLUDED | FLAG_LOGGED) != 0 {
+    if flags & !(FLAG_LARGEST_EXCLUDED | FLAG_LOGGED | FLAG_FRONT) != 0 {
         return Err(from.bad(format!("unknown flags {flags:#04x}")));
     }
     from.zeroes(2)?;
@@ -329,8 +384,45 @@ fn take_table(from: &mut Cursor<'_>) -> Result<TableAdd, Malformed> {
         group,
         group_table_count,
         is_logged: flags & FLAG_LOGGED != 0,
+        has_front: flags & FLAG_FRONT != 0,
     };
     Ok(TableAdd { keyspace, level, run, meta })
+}
+
+fn take_cuts(from: &mut Cursor<'_>) -> Result<(KeyspaceId, Vec<Bytes>), Malformed> {
+    let keyspace = KeyspaceId(from.u32()?);
+    let count = from.u32()?;
+    let mut cuts: Vec<Bytes> = Vec::new();
+    for _ in 0..count {
+        let len_bytes = from.u32()? as usize;
+        let cut = Bytes::copy_from_slice(from.take(len_bytes)?);
+        if cut.is_empty() || cuts.last().is_some_and(|last| cut <= *last) {
+            return Err(from.bad("cuts of partitions do not ascend".to_owned()));
+        }
+        cuts.push(cut);
+    }
+    Ok((keyspace, cuts))
+}
+
+fn take_base_merge(from: &mut Cursor<'_>) -> Result<(KeyspaceId, Option<BaseMerge>), Malformed> {
+    let keyspace = KeyspaceId(from.u32()?);
+    let flags = from.u32()?;
+    if flags == 0 {
+        return Ok((keyspace, None));
+    }
+    if flags & MERGE_UNDER_WAY == 0 || flags & !(MERGE_UNDER_WAY | MERGE_HAS_END) != 0 {
+        return Err(from.bad(format!("flags {flags:#x} of a base merge")));
+    }
+    let run_max = RunId(from.u64()?);
+    let lens_bytes = [from.u32()?, from.u32()?, from.u32()?].map(|len| len as usize);
+    let mut key = |len_bytes| from.take(len_bytes).map(Bytes::copy_from_slice);
+    let (start, next, end) = (key(lens_bytes[0])?, key(lens_bytes[1])?, key(lens_bytes[2])?);
+    let has_end = flags & MERGE_HAS_END != 0;
+    if next < start || (has_end && end <= next) || (!has_end && !end.is_empty()) {
+        return Err(from.bad("a base merge continues outside its range".to_owned()));
+    }
+    let end = has_end.then_some(end);
+    Ok((keyspace, Some(BaseMerge { run_max, start, next, end })))
 }
 
 /// Reads fields from the front of untrusted bytes.

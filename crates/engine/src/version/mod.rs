@@ -14,6 +14,8 @@
 //!       the same level, and everything in a level is newer than everything in the levels below it.
 //!   V3  A table is in one place of one version; its id was never used before.
 //!   V4  The ids of the runs of a level are distinct and descend.
+//!   V5  A table with a *front* is read only from that key on. What its file has before the front was
+//!       merged into an older run, which may have newer writes since. A front never moves back.
 //!
 //! Not here: how edits become durable (`set`), how compactions are chosen (`compaction`).
 
@@ -21,6 +23,7 @@ pub(crate) mod cover;
 pub(crate) mod edit;
 pub(crate) mod format;
 pub(crate) mod names;
+pub(crate) mod partitions;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
@@ -28,12 +31,13 @@ mod tests;
 use crate::EngineError;
 use crate::key::Seq;
 use crate::losses::Losses;
-use crate::range_del::TombstoneLane;
+use crate::range_del::{FragmentedTombstones, TombstoneLane};
 use crate::table::cache::BlockCache;
 use crate::table::{Table, TableProperties};
 use bytes::Bytes;
 use cover::Cover;
 use imbrex_files::{FileReader, Files, GroupId};
+use partitions::Partitions;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
@@ -72,7 +76,7 @@ impl RunId {
 pub(crate) struct TableMeta {
     pub(crate) id: TableId,
     pub(crate) len_bytes: u64,
-    /// The smallest user key, range tombstones included.
+    /// The smallest user key, range tombstones included; or the front, if the table has one.
     pub(crate) smallest: Bytes,
     /// The largest user key, or the end of the last range tombstone.
     pub(crate) largest: Bytes,
@@ -92,6 +96,8 @@ pub(crate) struct TableMeta {
     pub(crate) group_table_count: u32,
     /// The table began as a log, and the log has its values (`band`).
     pub(crate) is_logged: bool,
+    /// `smallest` is the table's front (V5). The counts and lengths are still those of the file.
+    pub(crate) has_front: bool,
 }
 
 impl TableMeta {
@@ -100,6 +106,7 @@ impl TableMeta {
         TableMeta {
             id,
             len_bytes,
+            has_front: false,
             smallest: Bytes::from(properties.smallest_user_key),
             largest: Bytes::from(properties.largest_user_key),
             largest_excluded: false,
@@ -113,6 +120,22 @@ impl TableMeta {
             group_table_count: 0,
             is_logged: false,
         }
+    }
+
+    /// The key from which the table is read, if its file has dead entries before that (V5).
+    pub(crate) fn front(&self) -> Option<&Bytes> {
+        self.has_front.then_some(&self.smallest)
+    }
+
+    /// The same table, read only from `key` on; `None` if nothing of it is left.
+    pub(crate) fn with_front_at(&self, key: &Bytes) -> Option<TableMeta> {
+        if self.ends_before(key) {
+            return None;
+        }
+        if *key <= self.smallest {
+            return Some(self.clone());
+        }
+        Some(TableMeta { smallest: key.clone(), has_front: true, ..self.clone() })
     }
 
     /// Compares `user_key` with the table's range: `Less` is before it, `Equal` in it, `Greater`
@@ -176,7 +199,7 @@ impl KeyRange {
         }
     }
 
-    fn ends_before(&self, start: &[u8]) -> bool {
+    pub(crate) fn ends_before(&self, start: &[u8]) -> bool {
         &self.largest[..] < start || (self.largest_excluded && self.largest[..] == *start)
     }
 
@@ -210,6 +233,42 @@ impl TableSlot {
     pub(crate) fn new(meta: TableMeta) -> Arc<TableSlot> {
         let (file, table) = Default::default();
         Arc::new(TableSlot { meta, file, table, is_silent: AtomicBool::new(false) })
+    }
+
+    /// The same table, file and all, with a later front.
+    fn with_front(&self, meta: TableMeta) -> Arc<TableSlot> {
+        Arc::new(TableSlot {
+            meta,
+            file: self.file.clone(),
+            table: self.table.clone(),
+            is_silent: AtomicBool::new(self.is_silent.load(atomic::Ordering::Relaxed)),
+        })
+    }
+
+    /// This slot with the metadata `meta`, which may only have a later front (V5).
+    ///
+    /// # Errors
+    /// The contradiction, as text.
+    pub(crate) fn moved_to(self: Arc<Self>, meta: &TableMeta) -> Result<Arc<TableSlot>, String> {
+        if self.meta == *meta {
+            return Ok(self);
+        }
+        if self.meta.with_front_at(&meta.smallest).as_ref() != Some(meta) {
+            return Err(format!("V5: table {} comes back changed", meta.id));
+        }
+        Ok(self.with_front(meta.clone()))
+    }
+
+    /// The range tombstones that the table has for readers (V5).
+    pub(crate) fn range_tombstones(
+        &self,
+        cache: &Arc<BlockCache>,
+    ) -> Result<Arc<FragmentedTombstones>, EngineError> {
+        let all = self.open(cache)?.range_tombstones();
+        Ok(match self.meta.front() {
+            Some(front) => Arc::new(all.truncate(Some(front), None)),
+            None => Arc::clone(all),
+        })
     }
 
     /// Opens the file `name`, so that its bytes exist while this slot does (F3).
@@ -389,6 +448,7 @@ impl Level {
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     pub(crate) levels: [Level; LEVEL_COUNT],
+    pub(crate) partitions: Partitions,
     /// The tables with range tombstones.
     tombstoned: Vec<Arc<TableSlot>>,
     /// Their tombstones, prepared by the first cursor and shared by all.
@@ -399,6 +459,7 @@ impl Default for Version {
     fn default() -> Version {
         Version {
             levels: std::array::from_fn(|_| Level::default()),
+            partitions: Partitions::default(),
             tombstoned: Vec::new(),
             tombstone_lanes: OnceLock::new(),
         }
@@ -448,7 +509,7 @@ impl Version {
         if let Some(lanes) = self.tombstone_lanes.get() {
             return Ok(lanes);
         }
-        let opened = |slot: &Arc<TableSlot>| Ok(Arc::clone(slot.open(cache)?.range_tombstones()));
+        let opened = |slot: &Arc<TableSlot>| slot.range_tombstones(cache);
         let tables = self.tombstoned.iter().map(opened).collect::<Result<Vec<_>, EngineError>>()?;
         Ok(self.tombstone_lanes.get_or_init(|| TombstoneLane::divide(tables)))
     }
@@ -461,7 +522,7 @@ impl Version {
             .any(|l| l.runs.iter().any(|run| !run.overlapping(range).is_empty()))
     }
 
-    /// Checks the whole structure. Returns the first violation of V1, V3 or V4 as text.
+    /// Checks the whole structure. Returns the first violation of V1, V3, V4, Q1 or Q2 as text.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut ids = std::collections::BTreeSet::new();
         for (number, level) in self.levels.iter().enumerate() {
@@ -493,12 +554,12 @@ impl Version {
                 }
             }
         }
-        Ok(())
+        self.partitions.check(&self.levels)
     }
 }
 
 impl fmt::Display for Version {
-    /// One line per run: `L1 run 0: 000004[a..f] 000005[g..m)`.
+    /// One line per run: `L1 run 0: 000004[a..f] 000005[g..m) 000006|n..z]`, where `|` is a front.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, level) in self.levels.iter().enumerate() {
             for run in &level.runs {
@@ -506,12 +567,13 @@ impl fmt::Display for Version {
                 for table in &run.tables {
                     let meta = &table.meta;
                     let (from, to) = (meta.smallest.escape_ascii(), meta.largest.escape_ascii());
+                    let start = if meta.has_front { '|' } else { '[' };
                     let end = if meta.largest_excluded { ')' } else { ']' };
-                    write!(f, " {}[{from}..{to}{end}", meta.id)?;
+                    write!(f, " {}{start}{from}..{to}{end}", meta.id)?;
                 }
                 writeln!(f)?;
             }
         }
-        Ok(())
+        self.partitions.fmt(f)
     }
 }

@@ -3,6 +3,7 @@
 use super::edit::{
     CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
 };
+use super::partitions::Partitions;
 use super::{LEVEL_COUNT, TableSlot, Version};
 use imbrex_files::invariants;
 use std::collections::BTreeMap;
@@ -55,6 +56,14 @@ impl StoreState {
             let entry = self.entry(keyspace)?;
             entry.log_floor = entry.log_floor.max(floor);
         }
+        for (keyspace, cuts) in &edit.cuts {
+            let version = Arc::make_mut(&mut self.entry(*keyspace)?.version);
+            version.partitions.cuts.clone_from(cuts);
+        }
+        for (keyspace, merge) in &edit.base_merges {
+            let version = Arc::make_mut(&mut self.entry(*keyspace)?.version);
+            version.partitions.merge.clone_from(merge);
+        }
         for id in &edit.keyspaces_dropped {
             self.keyspaces.remove(id).ok_or_else(|| format!("no keyspace {} to drop", id.0))?;
         }
@@ -101,7 +110,10 @@ impl StoreState {
         if id.0 >= self.counters.next_id {
             return Err(format!("table {id} is beyond the counter {}", self.counters.next_id));
         }
-        let slot = moved.remove(&id).unwrap_or_else(|| TableSlot::new(add.meta.clone()));
+        let slot = match moved.remove(&id) {
+            Some(slot) => slot.moved_to(&add.meta)?,
+            None => TableSlot::new(add.meta.clone()),
+        };
         let entry = self.entry(add.keyspace)?;
         Arc::make_mut(&mut entry.version).insert(add.level, add.run, slot);
         Ok(())
@@ -122,6 +134,13 @@ impl StoreState {
         for (&id, entry) in &self.keyspaces {
             edit.keyspaces_created.push(entry.record.clone());
             edit.log_floors.push((id, entry.log_floor));
+            let Partitions { cuts, merge } = &entry.version.partitions;
+            if !cuts.is_empty() {
+                edit.cuts.push((id, cuts.clone()));
+            }
+            if merge.is_some() {
+                edit.base_merges.push((id, merge.clone()));
+            }
             for (level, run, slot) in entry.version.places() {
                 let meta = slot.meta.clone();
                 edit.tables_added.push(TableAdd { keyspace: id, level, run, meta });

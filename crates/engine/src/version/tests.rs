@@ -1,5 +1,6 @@
 use super::edit::*;
 use super::format::{self, Malformed, RecordKind};
+use super::partitions::BaseMerge;
 use super::state::StoreState;
 use super::*;
 use crate::options::KeyspaceOptions;
@@ -24,11 +25,17 @@ fn meta(id: u64, smallest: &'static str, largest: &'static str) -> TableMeta {
         group: GroupId(7),
         group_table_count: 8,
         is_logged: false,
+        has_front: false,
     }
 }
 
 fn add(level: u8, run: u64, meta: TableMeta) -> TableAdd {
     TableAdd { keyspace: KeyspaceId(0), level, run: RunId(run), meta }
+}
+
+fn base_merge(start: &'static str, next: &'static str, end: Option<&'static str>) -> BaseMerge {
+    let key = |key: &'static str| Bytes::from_static(key.as_bytes());
+    BaseMerge { run_max: RunId(9), start: key(start), next: key(next), end: end.map(key) }
 }
 
 /// An edit with one item of every kind.
@@ -43,6 +50,12 @@ fn full_edit() -> VersionEdit {
         tables_removed: vec![(KeyspaceId(0), TableId(3))],
         tables_added: vec![add(2, 0, TableMeta { largest_excluded: true, ..meta(41, "a", "m") })],
         log_floors: vec![(KeyspaceId(0), LogId(40))],
+        cuts: vec![(KeyspaceId(0), vec![Bytes::from_static(b"g"), Bytes::from_static(b"p")])],
+        base_merges: vec![
+            (KeyspaceId(0), None),
+            (KeyspaceId(1), Some(base_merge("g", "h", Some("p")))),
+            (KeyspaceId(2), Some(base_merge("", "", None))),
+        ],
         keyspaces_dropped: vec![KeyspaceId(0)],
         checkpoints_created: vec![CheckpointRecord {
             name: "monday".to_owned(),
@@ -256,4 +269,44 @@ fn who_asks_for_properties_reads_a_bad_table_once() {
     // A caller that needs the table tries again, because an error may be temporary.
     slot.open(&cache).unwrap_err();
     assert!(read_count() > once);
+}
+
+#[test]
+fn a_front_moves_only_forward() {
+    let mut state = StoreState::default();
+    let first = VersionEdit {
+        counters: Some(Counters { next_id: 100, next_keyspace_id: 1, last_seq: 9 }),
+        keyspaces_created: vec![KeyspaceRecord {
+            id: KeyspaceId(0),
+            name: "k".to_owned(),
+            options: KeyspaceOptions::default(),
+        }],
+        tables_added: vec![add(0, 9, meta(9, "b", "m")), add(6, 0, meta(3, "a", "f"))],
+        ..VersionEdit::default()
+    };
+    state.apply(&first).unwrap();
+    let whole = meta(9, "b", "m");
+    let moved = |meta: TableMeta| VersionEdit {
+        tables_removed: vec![(KeyspaceId(0), meta.id)],
+        tables_added: vec![add(0, 9, meta)],
+        ..VersionEdit::default()
+    };
+    let at = |key: &'static str| whole.with_front_at(&Bytes::from_static(key.as_bytes())).unwrap();
+    state.apply(&moved(at("g"))).unwrap();
+    let version = Arc::clone(&state.keyspaces[&KeyspaceId(0)].version);
+    assert_eq!(version.to_string(), "L0 run 9: 000009|g..m]\nL6 run 0: 000003[a..f]\n");
+    assert!(version.levels[0].runs[0].find(b"f").is_none());
+    assert!(version.levels[0].runs[0].find(b"g").is_some());
+    // A snapshot of the state brings the front back, and a record with one is of a later format.
+    let bytes = format::encode(RecordKind::Snapshot, &state.to_edit());
+    assert_eq!(bytes[4], 3);
+    let mut again = StoreState::default();
+    again.apply(&format::decode(&bytes).unwrap().1).unwrap();
+    assert_eq!(again.keyspaces[&KeyspaceId(0)].version.to_string(), version.to_string());
+    for changed in [whole.clone(), at("f"), TableMeta { len_bytes: 1, ..at("h") }] {
+        let refused = state.clone().apply(&moved(changed)).unwrap_err();
+        assert_eq!(refused, "V5: table 000009 comes back changed");
+    }
+    state.apply(&moved(at("m"))).unwrap();
+    assert_eq!(whole.with_front_at(&Bytes::from_static(b"m\0")), None);
 }

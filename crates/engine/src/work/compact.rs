@@ -24,9 +24,10 @@ use crate::store::due;
 use crate::store::job_count::Counted;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::{Store, gate};
-use crate::table::{LevelIter, TableReadOptions};
+use crate::table::{LevelIter, StopMark, TableReadOptions};
 use crate::version::edit::{TableAdd, VersionEdit};
-use crate::version::{KeyRange, TableId};
+use crate::version::partitions::BASE_LEVEL;
+use crate::version::{KeyRange, TableId, TableSlot};
 use crate::watch::Watch;
 use crate::work::manual_progress::ManualProgress;
 use bytes::Bytes;
@@ -76,15 +77,19 @@ impl Running {
             fill_cache: false,
             read_ahead_bytes: store.options.compaction_read_len_bytes,
             sequential: true,
+            until: self.until().cloned(),
             ..TableReadOptions::default()
         };
         let mut tombstones = Vec::new();
         for input in &self.plan.inputs {
             for slot in input.tables.iter().filter(|slot| slot.meta.range_tombstone_count > 0) {
                 let mut list = Vec::new();
-                let table = slot.open(&store.cache);
-                let table = table.map_err(|error| Failure { error, unread: Some(slot.meta.id) })?;
-                list_tombstones(table.range_tombstones(), &mut list);
+                let own = slot.range_tombstones(&store.cache);
+                let own = own.map_err(|error| Failure { error, unread: Some(slot.meta.id) })?;
+                match self.until() {
+                    Some(until) => list_tombstones(&own.truncate(None, Some(until)), &mut list),
+                    None => list_tombstones(&own, &mut list),
+                }
                 tombstones.extend(list.into_iter().map(|tombstone| (input.level, tombstone)));
             }
         }
@@ -93,7 +98,8 @@ impl Running {
             LevelIter::new(RunView { tables: input.tables.clone(), cache }, read.clone())
         });
         let levels = self.plan.inputs.iter().map(|input| input.level).collect();
-        let replaced: Arc<[u64]> = self.plan.tables().map(|slot| slot.meta.id.0).collect();
+        let gone = self.plan.tables().filter(|slot| !self.plan.keeps_rest_of(slot));
+        let replaced: Arc<[u64]> = gone.map(|slot| slot.meta.id.0).collect();
         let spec = MergeSpec {
             snapshots: store.snapshots.list(),
             tombstones,
@@ -104,14 +110,21 @@ impl Running {
                 .map(|output| self.output_spec(store, output, &replaced))
                 .collect(),
             router: self.plan.routes.clone().map(|routes| Router::new(routes, levels)),
+            until: self.until().cloned(),
         };
         Ok(MergeTask::new(MergingIter::new(sources.collect()), spec))
+    }
+
+    /// The first key that is not merged, if the plan stops before the end of its inputs.
+    fn until(&self) -> Option<&Bytes> {
+        self.plan.stop.as_ref().map(|stop| &stop.until)
     }
 
     fn output_spec(&self, store: &Store, output: &Output, replaced: &Arc<[u64]>) -> OutputSpec {
         let grain_bytes = store.files.space().grain_bytes;
         let table_len_bytes = self.keyspace.fitted.table_len_bytes;
         let is_gaining = self.plan.is_gaining(grain_bytes, table_len_bytes, store);
+        let cuts = self.cuts_of(output);
         OutputSpec {
             source: Source::Tables { is_gaining },
             keyspace: self.keyspace.id,
@@ -121,12 +134,28 @@ impl Running {
             options: self.keyspace.fitted.clone(),
             is_bottom: output.is_bottom,
             grandparents: output.grandparents.clone(),
-            staying: output.staying.clone(),
+            borders: borders(&output.staying, &cuts),
+            cuts,
             tombstones: FragmentedTombstones::default(),
             is_together: self.plan.outputs_together,
             band: None,
-            replaces: Replaced { tables: Arc::clone(replaced), ..Replaced::default() },
+            replaces: Replaced {
+                tables: Arc::clone(replaced),
+                stop: self.plan.stop.as_ref().map(|stop| StopMark {
+                    until: stop.until.to_vec(),
+                    kept: stop.rest.iter().map(|(_, _, meta)| meta.id.0).collect(),
+                }),
+                ..Replaced::default()
+            },
         }
+    }
+
+    /// Where partitions begin, for tables above the base. Tables of the base are one stream.
+    fn cuts_of(&self, output: &Output) -> Vec<Bytes> {
+        if output.level == BASE_LEVEL {
+            return Vec::new();
+        }
+        self.keyspace.view().version.partitions.cuts.clone()
     }
 
     /// Works on about `len_bytes`; returns true once the compaction is durable.
@@ -160,10 +189,32 @@ impl Running {
         change.edit.tables_added = outputs.added;
         for slot in self.plan.tables() {
             change.edit.tables_removed.push((self.keyspace.id, slot.meta.id));
-            change.remove.push(slot.meta.id.file_name());
         }
+        let gone = self.plan.tables().filter(|slot| !self.plan.keeps_rest_of(slot));
+        change.remove.extend(gone.map(|slot| slot.meta.id.file_name()));
+        let rest = self.plan.stop.iter().flat_map(|stop| stop.rest.iter().cloned());
+        change.edit.tables_added.extend(rest.map(|(level, run, meta)| TableAdd {
+            keyspace: self.keyspace.id,
+            level,
+            run,
+            meta,
+        }));
+        self.change_partitions(&mut change.edit);
         store.commit(change)?;
         Ok(true)
+    }
+
+    /// Adds the plan's new partitions to `edit`.
+    fn change_partitions(&self, edit: &mut VersionEdit) {
+        let Some(new) = &self.plan.partitions else { return };
+        let id = self.keyspace.id;
+        let old = &self.keyspace.view().version.partitions;
+        if new.cuts != old.cuts {
+            edit.cuts.push((id, new.cuts.clone()));
+        }
+        if new.merge != old.merge {
+            edit.base_merges.push((id, new.merge.clone()));
+        }
     }
 
     /// The input that could not be read.
@@ -218,6 +269,15 @@ impl Running {
     }
 }
 
+/// Where tables end: before those that stay, and at cuts.
+fn borders(staying: &[Arc<TableSlot>], cuts: &[Bytes]) -> Vec<Bytes> {
+    let mut borders: Vec<_> = staying.iter().map(|slot| slot.meta.smallest.clone()).collect();
+    borders.extend_from_slice(cuts);
+    borders.sort();
+    borders.dedup();
+    borders
+}
+
 /// The first key of the level that comes after a step of a manual compaction.
 fn reach(plan: &Plan) -> Option<Bytes> {
     let input = plan.inputs.first()?;
@@ -248,8 +308,8 @@ impl Drop for CallerPlan<'_> {
     fn drop(&mut self) {
         let Some(plan) = self.plan.take() else { return };
         end_compaction(self.store, self.keyspace, plan);
-        if self.store.plans.lock().is_idle() {
-            self.store.compacting.rest();
+        if self.store.plans.lock().is_idle() && self.store.compacting.rest() {
+            self.store.refresh_gate();
         }
     }
 }
@@ -285,8 +345,10 @@ fn next_compaction(store: &Store) -> Option<(Arc<KeyspaceState>, Plan)> {
         }
     }
     let is_idle = plans.is_idle();
-    if is_idle {
-        store.compacting.rest();
+    if is_idle && store.compacting.rest() && store.minds_slack() {
+        // Writers no longer wait for space that only a compaction would bring back.
+        store.refresh_gate();
+        store.runtime.scheduler.notify();
     }
     if let Some(why) = blocked_by.filter(|_| is_idle) {
         store.refuse_writes(plans, why);
@@ -314,6 +376,9 @@ fn begin_compaction(store: &Store, state: &mut KeyspacePlans, plan: &Plan, is_fi
     }
     state.start(plan);
     store.compacting.begin();
+    if store.minds_slack() {
+        store.refresh_gate();
+    }
 }
 
 fn end_compaction(store: &Store, keyspace: &KeyspaceState, plan: Plan) {

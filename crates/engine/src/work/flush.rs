@@ -24,6 +24,7 @@ use crate::compaction::busy::Plans;
 use crate::compaction::merge::output::{OutputSpec, Replaced, Source};
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::memtable::MemtableIter;
+use crate::options::CompactionKind;
 use crate::range_del::FragmentedTombstones;
 use crate::store::commit::Change;
 use crate::store::due;
@@ -35,6 +36,7 @@ use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::version::{RunId, TableSlot};
 use crate::work::logs;
+use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{CommitKind, GroupId};
 use parking_lot::MutexGuard;
@@ -69,7 +71,8 @@ pub(crate) fn flush_task(
         options: keyspace.fitted.clone(),
         is_bottom: false,
         grandparents: if band.is_some() { Vec::new() } else { next_level(store, keyspace) },
-        staying: Vec::new(),
+        borders: if band.is_some() { Vec::new() } else { cuts(keyspace) },
+        cuts: cuts(keyspace),
         tombstones: FragmentedTombstones::default(),
         is_together: false,
         source,
@@ -81,13 +84,21 @@ pub(crate) fn flush_task(
     };
     let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
     let snapshots = store.snapshots.list();
-    let merge = MergeSpec { snapshots, tombstones, outputs: vec![spec], router: None };
+    let merge = MergeSpec { snapshots, tombstones, outputs: vec![spec], router: None, until: None };
     MergeTask::new(slot.mem.iter(), merge)
 }
 
+/// Where partitions begin.
+fn cuts(keyspace: &KeyspaceState) -> Vec<Bytes> {
+    keyspace.view().version.partitions.cuts.clone()
+}
+
 /// The tables of level 1, if tables share zones and the level is one run. A table over much of them
-/// could go down only with all of that.
+/// could go down only with all of that. With lazy leveling the level below is no obstacle.
 fn next_level(store: &Store, keyspace: &KeyspaceState) -> Vec<Arc<TableSlot>> {
+    if keyspace.fitted.compaction == CompactionKind::Lazy {
+        return Vec::new();
+    }
     let takes_zones = store.files.space().grain_bytes > 0;
     match &keyspace.view().version.levels[1].runs[..] {
         [run] if !takes_zones => run.tables.clone(),

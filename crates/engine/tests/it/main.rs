@@ -10,6 +10,7 @@ mod gear;
 mod hardship;
 mod kept_logs;
 mod killed;
+mod lazy;
 mod lost_catalog;
 mod model;
 mod offload;

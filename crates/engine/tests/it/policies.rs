@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Each policy with tiny tables and memtables, so that few writes make many tables.
-pub(crate) fn policies() -> [(&'static str, Options); 4] {
+pub(crate) fn policies() -> [(&'static str, Options); 5] {
     let with = |change: fn(&mut KeyspaceOptions)| {
         let mut keyspace = KeyspaceOptions { table_len_bytes: 12 << 10, ..small_keyspace() };
         change(&mut keyspace);
@@ -32,6 +32,15 @@ pub(crate) fn policies() -> [(&'static str, Options); 4] {
                 keyspace.compaction = CompactionKind::Smrdb;
                 keyspace.histogram_len_bytes = 4096;
                 keyspace.overlap_count_max = 4;
+            }),
+        ),
+        (
+            "lazy",
+            with(|keyspace| {
+                keyspace.compaction = CompactionKind::Lazy;
+                keyspace.base_level_len_bytes = 80 << 10;
+                keyspace.l0_slowdown_run_count = 24;
+                keyspace.l0_stop_run_count = 48;
             }),
         ),
     ]

@@ -29,6 +29,7 @@ mod track_order;
 mod track_tiers;
 mod tracks;
 mod zone_per_level;
+mod zone_per_stream;
 
 pub use options::PlacementOptions;
 pub(crate) use policy::{FileRequest, Placement, Planned, Rewriting, Urgency, claim_of};
@@ -40,6 +41,7 @@ use track_order::{Order, TrackOrder};
 use track_tiers::TrackTiers;
 use tracks::OnTracks;
 use zone_per_level::ZonePerLevel;
+use zone_per_stream::ZonePerStream;
 
 /// A policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,7 @@ const TABLE: &[(&str, Build)] = &[
         Box::new(InLanes(LogStructured::new(Victim::CostBenefit, o)))
     }),
     (zone_per_level::NAME, |o| Box::new(InLanes(ZonePerLevel::new(o)))),
+    (zone_per_stream::NAME, |o| Box::new(InLanes(ZonePerStream::new(o)))),
     (track_order::SEQUENTIAL, |o| Box::new(OnTracks(TrackOrder::new(Order::Sequential, o)))),
     (track_order::THREE_PHASE, |o| Box::new(OnTracks(TrackOrder::new(Order::ThreePhase, o)))),
     (track_tiers::NAIVE, |o| Box::new(OnTracks(TrackTiers::new(Rewriting::Naive, o)))),

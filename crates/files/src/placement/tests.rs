@@ -256,7 +256,7 @@ fn the_share_of_free_space_that_starts_cleaning_is_an_option() {
         policy.plan_reclaim(&map, Urgency::Background).is_some()
     };
     // 90 % are free.
-    for name in ["log-structured", "log-cost-benefit", "zone-per-level"] {
+    for name in ["log-structured", "log-cost-benefit", "zone-per-level", "zone-per-stream"] {
         assert_eq!((starts(name, 0), starts(name, 90), starts(name, 91)), (false, false, true));
     }
     let options = PlacementOptions { free_percent_least: 101, ..PlacementOptions::default() };
@@ -289,7 +289,7 @@ fn logs_take_conventional_zones_first_and_tables_last() {
 fn a_short_zone_after_the_last_spare_one_is_used() {
     let mut zones = empty_zones(2);
     zones[1].capacity = Blocks::new(40);
-    for policy in ["zone-per-level", "log-structured"] {
+    for policy in ["zone-per-level", "zone-per-stream", "log-structured"] {
         let mut map = SpaceMap::with_zones(Blocks::new(64), zones.clone(), None);
         assert_eq!(place(policy, &mut map, &[reserve(41, 1)]), "no space: 41 of 40");
         assert_eq!(place(policy, &mut map, &[reserve(30, 1)]), "64..94");
@@ -319,6 +319,7 @@ fn policies_are_found_by_name() {
         "log-structured",
         "log-cost-benefit",
         "zone-per-level",
+        "zone-per-stream",
         "track-sequential",
         "track-three-phase",
         "track-tiers-naive",

@@ -7,6 +7,10 @@ use crate::extent::Extent;
 use crate::{AppRecord, Commit, FileKind, FileLayer, Files, FilesError, PlacementKind};
 use imbrex_disk::{BlockRange, Blocks, Lba, Rule, ZoneSpec};
 
+/// The placements in lanes of zones, and that of a zone for each table.
+const IN_ZONES: [&str; 5] =
+    ["band-per-table", "log-structured", "log-cost-benefit", "zone-per-level", "zone-per-stream"];
+
 fn refusal(stage: &Stage, placement: &str) -> String {
     match stage.format(placement) {
         Err(error @ FilesError::Unsuitable { .. }) => error.to_string(),
@@ -45,7 +49,7 @@ fn each_placement_names_the_drive_that_it_needs() {
     check(&tracks, "dynamic-bands", "suits");
     check(&anywhere, "dynamic-bands", "use sets or first-fit");
     check(&zones, "dynamic-bands", "need a raw shingled one");
-    for placement in ["band-per-table", "log-structured", "log-cost-benefit", "zone-per-level"] {
+    for placement in IN_ZONES {
         check(&zones, placement, "suits");
         check(&anywhere, placement, "use first-fit");
         check(&tracks, placement, "use dynamic-bands");
@@ -82,7 +86,7 @@ fn the_lower_of_two_limits_on_zones_counts() {
         };
         stage(40 * 64, Rule::AtPointer(spec), 0)
     };
-    for placement in ["band-per-table", "log-structured", "log-cost-benefit", "zone-per-level"] {
+    for placement in IN_ZONES {
         check(&zoned(None, Some(5), 0), placement, "suits");
         check(&zoned(Some(5), None, 0), placement, "suits");
         check(&zoned(Some(4), Some(100), 0), placement, "4 active zones; at least 5 are needed");

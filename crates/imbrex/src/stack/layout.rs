@@ -5,8 +5,8 @@
 
 use super::error::{LayoutError, nearest};
 use super::recipe::{
-    EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, kvimr, leveldb,
-    offload, sets, smrdb, smrdb_leveled, unit_len,
+    EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, kvimr, lazy,
+    leveldb, offload, sets, smrdb, smrdb_leveled, unit_len,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
 use imbrex_files::tiers::FlashOptions;
@@ -68,6 +68,24 @@ const TABLE: &[Entry] = &[
         engine: default_engine,
         source: "Imbrex",
         summary: "first fit by address, leveled compaction with large tables",
+    },
+    Entry {
+        name: "imbrex-zones",
+        recording: Zoned,
+        over: Drive,
+        placement: "zone-per-stream",
+        engine: lazy,
+        source: "Imbrex",
+        summary: "one sorted run and lazy levels above it, merged a partition at a time when space is needed",
+    },
+    Entry {
+        name: "imbrex",
+        recording: Conventional,
+        over: Drive,
+        placement: "first-fit",
+        engine: lazy,
+        source: "Imbrex",
+        summary: "as imbrex-zones, first fit by address",
     },
     Entry {
         name: "leveldb-cmr",

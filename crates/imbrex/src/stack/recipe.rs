@@ -40,6 +40,17 @@ const EAGER_AFTER_NS: u64 = 5_000_000_000;
 const OFFLOAD_LEVEL_BAND_COUNT: u64 = 10;
 const OFFLOAD_SHARE: u64 = 20;
 
+/// How many partitions of the usual length a full drive has, with lazy leveling, and their least length.
+const PARTITIONS_PER_DRIVE: u64 = 16;
+const PARTITION_LEN_BYTES_MIN: u64 = 16 << 20;
+/// How many tables a full drive has, with lazy leveling. Of a table that is being merged, the part that
+/// is merged comes back only with the rest.
+const LAZY_TABLES_PER_DRIVE: u64 = 512;
+/// A merge of a partition reads from a score of places in turn.
+const LAZY_READ_LEN_BYTES: usize = 4 << 20;
+const LAZY_TABLE_LEN_BYTES_MIN: u64 = 1 << 20;
+const LAZY_TABLE_LEN_BYTES_MAX: u64 = 32 << 20;
+
 /// SMRDB's bands, where the drive does not say.
 const BAND_LEN_BYTES: u64 = 40 << 20;
 
@@ -143,6 +154,32 @@ pub(crate) type EngineOptions = fn(&Geometry) -> Options;
 /// The store's own defaults.
 pub(crate) fn default_engine(_: &Geometry) -> Options {
     Options::default()
+}
+
+/// The base of one run, and lazy levels above it: a partition is a sixteenth of the drive, at least 16
+/// MiB and eight zones.
+pub(crate) fn lazy(geometry: &Geometry) -> Options {
+    let mut options = Options {
+        compaction_read_len_bytes: LAZY_READ_LEN_BYTES,
+        // Puts wait for pieces of a merge, not for memtables.
+        free_memtable_count_min: 1,
+        ..Options::default()
+    };
+    let zone_len_bytes = geometry.zones().map_or(0, |zones| zones.zone_capacity.bytes());
+    let partition_len_bytes = geometry.len().bytes() / PARTITIONS_PER_DRIVE;
+    let keyspace = &mut options.keyspace;
+    keyspace.compaction = CompactionKind::Lazy;
+    keyspace.base_level_len_bytes =
+        partition_len_bytes.max(8 * zone_len_bytes).max(PARTITION_LEN_BYTES_MIN);
+    keyspace.table_len_bytes = (geometry.len().bytes() / LAZY_TABLES_PER_DRIVE)
+        .clamp(LAZY_TABLE_LEN_BYTES_MIN, LAZY_TABLE_LEN_BYTES_MAX);
+    keyspace.l0_compact_run_count = 4;
+    // What puts leave free for a merge is the length of a piece.
+    keyspace.grandparent_table_count_max = 3;
+    // Of one partition. More runs would mean that compaction lags behind.
+    keyspace.l0_slowdown_run_count = 12;
+    keyspace.l0_stop_run_count = 24;
+    options
 }
 
 /// LevelDB 1.19 through a file system.

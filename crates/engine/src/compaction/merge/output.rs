@@ -4,7 +4,7 @@
 //!   entries      a a b b b c ... k k | l l m ...      a cut is made between two user keys (V1)
 //!   tombstones      [--------------- | ----)          and cuts range tombstones as well
 //!   grandparents [     ][     ][     | ][     ]       a table overlaps a bounded stretch of them
-//!   staying                             [ ]           a table of the run that is no input
+//!   borders                             |             a table of the run that is no input, or a partition
 //! ```
 
 use crate::EngineError;
@@ -16,7 +16,8 @@ use crate::options::KeyspaceOptions;
 use crate::range_del::FragmentedTombstones;
 use crate::store::space::LONG_KEY_LEN_BYTES;
 use crate::table::{
-    INLINE_LEN_BYTES_MAX, Origin, Part, Roster, Stamp, TableBuilder, TableOptions, ValuePlace,
+    INLINE_LEN_BYTES_MAX, Origin, Part, Roster, Stamp, StopMark, TableBuilder, TableOptions,
+    ValuePlace,
 };
 use crate::version::edit::{LogId, TableAdd};
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
@@ -36,8 +37,11 @@ pub(crate) struct OutputSpec {
     /// key instead.
     pub(crate) is_bottom: bool,
     pub(crate) grandparents: Vec<Arc<TableSlot>>,
-    /// Tables of the target run that are no inputs but share its key range, in key order.
-    pub(crate) staying: Vec<Arc<TableSlot>>,
+    /// Keys at which a table must end, ascending: where tables of the target run begin that are no
+    /// inputs, or where partitions begin.
+    pub(crate) borders: Vec<Bytes>,
+    /// Where partitions begin, if tables of one partition are to die together.
+    pub(crate) cuts: Vec<Bytes>,
     /// The range tombstones that this output keeps.
     pub(crate) tombstones: FragmentedTombstones,
     /// Whether all tables are persisted in one call.
@@ -51,8 +55,10 @@ pub(crate) struct OutputSpec {
 /// What the tables of a merge replace. The tables record it, for a drive whose catalog is lost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replaced {
-    /// The tables that the merge reads.
+    /// The tables that the merge reads to their end.
     pub(crate) tables: Arc<[u64]>,
+    /// Where the merge stops before the end of others.
+    pub(crate) stop: Option<StopMark>,
     /// The logs of the memtable: the first, and the first after them.
     pub(crate) logs: Option<(LogId, LogId)>,
     /// The index of the output among all outputs of the merge, and their number.
@@ -127,7 +133,7 @@ pub(crate) struct OutputWriter {
     last_key: Vec<u8>,
     grandparent_at: usize,
     grandparents_len_bytes: u64,
-    staying_at: usize,
+    border_at: usize,
     added: Vec<TableAdd>,
     /// Finished tables that wait to be persisted together.
     held: Vec<FileBuffer>,
@@ -139,6 +145,14 @@ pub(crate) struct OutputWriter {
 /// Whether the table should refer to an entry's value in the log instead of storing a copy.
 fn is_worth_a_place(trailer: Trailer, value: &[u8]) -> bool {
     trailer.kind() == Some(Kind::Put) && INLINE_LEN_BYTES_MAX < value.len()
+}
+
+/// The stream of a table that begins at `user_key`: that of its partition, or without cuts that of the
+/// keyspace. A partition keeps its stream when others are split, because only its own first key counts.
+fn stream_of(keyspace: KeyspaceId, cuts: &[Bytes], user_key: &[u8]) -> u32 {
+    let at = cuts.partition_point(|cut| &cut[..] <= user_key);
+    let start = at.checked_sub(1).map(|before| &cuts[before]);
+    start.map_or(keyspace.0, |start| crc32c::crc32c_append(keyspace.0, start))
 }
 
 /// A table is at least so many times as long as the bounds that its record in the catalog holds
@@ -162,7 +176,7 @@ impl OutputWriter {
             last_key: Vec::new(),
             grandparent_at: 0,
             grandparents_len_bytes: 0,
-            staying_at: 0,
+            border_at: 0,
             added: Vec::new(),
             held: Vec::new(),
             files: Vec::new(),
@@ -177,11 +191,11 @@ impl OutputWriter {
         self.builder.is_some()
     }
 
-    /// Whether a staying table that was not passed yet begins at or before `user_key`.
+    /// Whether a border that was not passed yet is at or before `user_key`.
     #[inline]
     pub(crate) fn is_enclosed_before(&self, user_key: &[u8]) -> bool {
-        let next = self.spec.staying.get(self.staying_at);
-        next.is_some_and(|table| table.meta.smallest <= *user_key)
+        let next = self.spec.borders.get(self.border_at);
+        next.is_some_and(|border| *border <= *user_key)
     }
 
     /// Called before the first entry of each user key. Ends the current table if it is long enough.
@@ -192,7 +206,7 @@ impl OutputWriter {
         user_key: &[u8],
     ) -> Result<(), EngineError> {
         while self.is_enclosed_before(user_key) {
-            self.pass_staying(home)?;
+            self.pass_border(home)?;
         }
         let Some(builder) = &self.builder else { return Ok(()) };
         let len_bytes_min =
@@ -206,11 +220,11 @@ impl OutputWriter {
         Ok(())
     }
 
-    /// Ends the current table before the next staying one.
-    fn pass_staying(&mut self, home: &dyn TableHome) -> Result<(), EngineError> {
-        let start = self.spec.staying[self.staying_at].meta.smallest.clone();
-        self.staying_at += 1;
-        self.finish_table(home, Some(&start))
+    /// Ends the current table at the next border.
+    fn pass_border(&mut self, home: &dyn TableHome) -> Result<(), EngineError> {
+        let border = self.spec.borders[self.border_at].clone();
+        self.border_at += 1;
+        self.finish_table(home, Some(&border))
     }
 
     fn overlaps_enough(&mut self, user_key: &[u8]) -> bool {
@@ -238,7 +252,7 @@ impl OutputWriter {
         value: &[u8],
     ) {
         if self.builder.is_none() {
-            self.start_table(home);
+            self.start_table(home, user_key);
         }
         if !self.spec.tombstones.is_empty() {
             self.last_key.clear();
@@ -255,12 +269,12 @@ impl OutputWriter {
         }
     }
 
-    fn start_table(&mut self, home: &dyn TableHome) {
+    fn start_table(&mut self, home: &dyn TableHome, user_key: &[u8]) {
         self.table = home.new_table_id();
         let hints = Hints {
             level: self.spec.level,
             group: Some(self.spec.group),
-            stream: self.spec.keyspace.0,
+            stream: stream_of(self.spec.keyspace, &self.spec.cuts, user_key),
             purpose: self.spec.source.purpose(),
             ..Hints::new(FileKind::Table)
         };
@@ -292,7 +306,8 @@ impl OutputWriter {
             return Ok(());
         }
         if self.builder.is_none() {
-            self.start_table(home);
+            let first = tombstones.fragments().next().map_or_else(Bytes::new, |f| f.start.clone());
+            self.start_table(home, &first);
         }
         let mut builder = self.builder.take().expect("a table was started above");
         let has_points = !builder.is_empty();
@@ -357,6 +372,7 @@ impl OutputWriter {
                 is_last,
             },
             inputs: spec.replaces.tables.to_vec(),
+            stop: spec.replaces.stop.clone(),
             logs: spec.replaces.logs.map(|(first, end)| (first.0, end.0)),
             largest_is_excluded: false,
         }
@@ -375,8 +391,8 @@ impl OutputWriter {
 
     /// Ends the last table.
     pub(crate) fn finish(mut self, home: &dyn TableHome) -> Result<Outputs, EngineError> {
-        while !self.spec.tombstones.is_empty() && self.staying_at < self.spec.staying.len() {
-            self.pass_staying(home)?;
+        while !self.spec.tombstones.is_empty() && self.border_at < self.spec.borders.len() {
+            self.pass_border(home)?;
         }
         self.finish_table(home, None)?;
         self.persist(home)?;

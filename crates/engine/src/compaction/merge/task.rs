@@ -29,6 +29,7 @@ use crate::key::{Kind, Seq, Trailer};
 use crate::memtable::MemtableIter;
 use crate::merge::MergingIter;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
+use bytes::Bytes;
 
 /// A cursor that knows which input its current entry comes from.
 pub(crate) trait SourcedIter: InternalIter {
@@ -60,6 +61,8 @@ pub(crate) struct MergeSpec {
     pub(crate) outputs: Vec<OutputSpec>,
     /// Without a router, all entries go to the first output.
     pub(crate) router: Option<Router>,
+    /// The first key that is not merged. Without it, the merge ends with its inputs.
+    pub(crate) until: Option<Bytes>,
 }
 
 /// The rules by which entries may be dropped.
@@ -134,6 +137,7 @@ pub(crate) struct MergeTask<I> {
     /// The route of all entries if there is no router.
     route: Route,
     sinks: Sinks,
+    until: Option<Bytes>,
     user_key: Vec<u8>,
     /// The stripe of the last entry seen of `user_key`; `None` before the first.
     stripe: Option<usize>,
@@ -154,7 +158,7 @@ impl<I> std::fmt::Debug for MergeTask<I> {
 impl<I: SourcedIter> MergeTask<I> {
     /// Starts a merge of `iter`, whose sources are the inputs in their order.
     pub(crate) fn new(iter: I, spec: MergeSpec) -> MergeTask<I> {
-        let MergeSpec { snapshots, tombstones, mut outputs, router } = spec;
+        let MergeSpec { snapshots, tombstones, mut outputs, router, until } = spec;
         let rules = Rules { snapshots };
         rules.share_tombstones(&tombstones, router.as_ref(), &mut outputs);
         let all: Vec<_> = tombstones.into_iter().map(|(_, tombstone)| tombstone).collect();
@@ -166,6 +170,7 @@ impl<I: SourcedIter> MergeTask<I> {
             router,
             route,
             sinks: Sinks::new(outputs, all.is_empty()),
+            until,
             user_key: Vec::new(),
             stripe: None,
             is_started: false,
@@ -185,7 +190,7 @@ impl<I: SourcedIter> MergeTask<I> {
             self.is_started = true;
         }
         let mut done_bytes = 0;
-        while self.iter.valid() {
+        while self.iter.valid() && !self.is_over() {
             if done_bytes >= len_bytes {
                 return Ok(false);
             }
@@ -193,6 +198,12 @@ impl<I: SourcedIter> MergeTask<I> {
             self.iter.next()?;
         }
         Ok(true)
+    }
+
+    /// Whether the next entry is not merged any more.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.until.as_ref().is_some_and(|until| self.iter.key().user_key >= until)
     }
 
     /// The cursor over the inputs.

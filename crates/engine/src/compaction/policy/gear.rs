@@ -96,8 +96,8 @@ impl Policy for Gear {
         Leveled.plan_manual(situation, level, range, from)
     }
 
-    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {
-        Leveled.pressure(version, options)
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions, slack_bytes: u64) -> Pressure {
+        Leveled.pressure(version, options, slack_bytes)
     }
 }
 

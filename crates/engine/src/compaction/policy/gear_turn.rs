@@ -82,6 +82,8 @@ impl GearTurn {
             range,
             outputs_together: false,
             windows: None,
+            stop: None,
+            partitions: None,
         }
     }
 

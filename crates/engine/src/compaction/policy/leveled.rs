@@ -100,7 +100,12 @@ impl Policy for Leveled {
         plan.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
     }
 
-    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {
+    fn pressure(
+        &self,
+        version: &Version,
+        options: &KeyspaceOptions,
+        _slack_bytes: u64,
+    ) -> Pressure {
         let run_count = version.levels[0].runs.len();
         if run_count >= options.l0_stop_run_count as usize {
             Pressure::Stop
@@ -128,7 +133,11 @@ fn is_single(situation: &Situation<'_>) -> bool {
 
 /// A manual compaction of the last level. The level stays where it is. Only tables with deletes are
 /// rewritten, to drop the deletes, and tables on flash, to move them to the main drive.
-fn rewrite_last(situation: &Situation<'_>, level: u8, wanted: Vec<Arc<TableSlot>>) -> ManualPlan {
+pub(super) fn rewrite_last(
+    situation: &Situation<'_>,
+    level: u8,
+    wanted: Vec<Arc<TableSlot>>,
+) -> ManualPlan {
     let is_victim = |t: &Arc<TableSlot>| {
         t.meta.delete_count > 0
             || t.meta.range_tombstone_count > 0
@@ -574,6 +583,8 @@ fn make(
         range,
         outputs_together: false,
         windows: None,
+        stop: None,
+        partitions: None,
     }
 }
 

@@ -5,6 +5,7 @@ mod closure;
 mod gain;
 pub(crate) mod gear;
 pub(crate) mod gear_turn;
+pub(crate) mod lazy;
 pub(crate) mod leveled;
 pub(crate) mod sequentiality;
 pub(crate) mod set_aware;
@@ -22,5 +23,6 @@ pub(crate) fn policy(kind: CompactionKind) -> &'static dyn Policy {
         CompactionKind::SetAware => &set_aware::SetAware,
         CompactionKind::Smrdb => &smrdb::Smrdb,
         CompactionKind::Gear => &gear::Gear,
+        CompactionKind::Lazy => &lazy::Lazy,
     }
 }

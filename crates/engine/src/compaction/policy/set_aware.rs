@@ -53,8 +53,8 @@ impl Policy for SetAware {
         }
     }
 
-    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {
-        Leveled.pressure(version, options)
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions, slack_bytes: u64) -> Pressure {
+        Leveled.pressure(version, options, slack_bytes)
     }
 }
 

@@ -96,8 +96,8 @@ impl Policy for Smrdb {
         }
     }
 
-    fn pressure(&self, version: &Version, options: &KeyspaceOptions) -> Pressure {
-        leveled::Leveled.pressure(version, options)
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions, slack_bytes: u64) -> Pressure {
+        leveled::Leveled.pressure(version, options, slack_bytes)
     }
 }
 
@@ -403,6 +403,8 @@ fn make(
         range,
         outputs_together: false,
         windows: None,
+        stop: None,
+        partitions: None,
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! `plan` prints the next plan and where its routes lead. With `apply` the plan is carried out on
 //! paper: a merge yields one table over its inputs' range; with routes, each input consists of its
-//! two end keys, which follow their routes. With `start` the plan keeps running. `windows` prints
+//! two end keys, which follow their routes. `slack` sets how much may be written before puts are
+//! refused, `cuts` where partitions begin; `version-add` adds tables. With `start` the plan keeps running. `windows` prints
 //! the windows that gear chose.
 
 use super::*;
@@ -42,6 +43,7 @@ struct Paper {
     is_space_short: bool,
     is_eager: bool,
     room: Option<Room>,
+    slack_bytes: Option<u64>,
     next_id: u64,
 }
 
@@ -85,6 +87,7 @@ impl Paper {
             is_space_short: self.is_space_short,
             is_eager: self.is_eager,
             room: self.room.unwrap_or(Room::UNBOUNDED),
+            slack_bytes: self.slack_bytes.unwrap_or(u64::MAX),
         }
     }
 
@@ -113,6 +116,7 @@ impl Paper {
                 }
                 Some(("shares", value)) => histogram = Some(shares(value)),
                 Some(("mb", value)) => meta.len_bytes = value.parse::<u64>().unwrap() << 20,
+                Some(("entries", value)) => meta.entry_count = value.parse().unwrap(),
                 Some(("deletes", value)) => meta.delete_count = value.parse().unwrap(),
                 Some(("tombstones", value)) => meta.range_tombstone_count = value.parse().unwrap(),
                 _ => {
@@ -147,7 +151,14 @@ impl Paper {
             self.next_id += 1;
             meta.smallest = plan.range.smallest.clone();
             meta.largest = plan.range.largest.clone();
+            meta.largest_excluded = plan.range.largest_excluded;
             self.version.insert(plan.output().level, plan.output().run, TableSlot::new(meta));
+        }
+        for (level, run, meta) in plan.stop.iter().flat_map(|stop| &stop.rest) {
+            self.version.insert(*level, *run, TableSlot::new(meta.clone()));
+        }
+        if let Some(partitions) = &plan.partitions {
+            self.version.partitions = partitions.clone();
         }
         self.version.check().unwrap();
     }
@@ -232,6 +243,7 @@ fn meta(id: u64, smallest: &str, largest: &str, len_bytes: u64) -> TableMeta {
         group: GroupId(1),
         group_table_count: 1,
         is_logged: false,
+        has_front: false,
     }
 }
 
@@ -260,6 +272,7 @@ fn option(options: &mut KeyspaceOptions, line: &str) {
         "overlaps" => options.overlap_count_max = number() as u32,
         "like" if value == "leveldb" => *options = KeyspaceOptions::leveldb_1_19(),
         "like" if value == "set-aware" => *options = KeyspaceOptions::set_aware(),
+        "compaction" if value == "lazy" => options.compaction = CompactionKind::Lazy,
         "like" if value == "smrdb" => *options = KeyspaceOptions::smrdb(4 << 20),
         other => panic!("no option {other}"),
     }
@@ -282,7 +295,17 @@ fn scripts() {
                     case.input.lines().for_each(|line| paper.add(line));
                     out = paper.version.check().err().unwrap_or_default();
                 }
+                "version-add" => case.input.lines().for_each(|line| paper.add(line)),
                 "space-short" => paper.is_space_short = true,
+                "slack" => {
+                    paper.slack_bytes =
+                        case.args.get("mb").map(|n| n[0].parse::<u64>().unwrap() << 20);
+                }
+                "cuts" => {
+                    let keys = case.input.split_whitespace();
+                    let keys = keys.map(|key| Bytes::copy_from_slice(key.as_bytes()));
+                    paper.version.partitions.cuts = keys.collect();
+                }
                 "eager" => paper.is_eager = true,
                 "room" => {
                     let number = |name: &str| {
@@ -297,31 +320,17 @@ fn scripts() {
                 }
                 "show" => out = paper.version.to_string(),
                 "plan" => {
-                    let policy = policy(paper.options.compaction);
                     let times = case.args.get("times").map_or(1, |n| n[0].parse().unwrap());
-                    for _ in 0..times {
-                        let Some(plan) = policy.plan(&paper.situation()) else {
-                            out.push_str("nothing to do\n");
-                            break;
-                        };
-                        writeln!(out, "{plan}").unwrap();
-                        show_routes(&plan, &mut out);
-                        if let Some(windows) = &plan.windows {
-                            paper.windows = (**windows).clone();
-                        }
-                        if case.args.contains_key("apply") {
-                            paper.apply(&plan);
-                        }
-                        if case.args.contains_key("start") {
-                            paper.busy.start(&plan);
-                        }
-                    }
+                    let is_set = |name: &str| case.args.contains_key(name);
+                    plan(&mut paper, times, (is_set("apply"), is_set("start")), &mut out);
                 }
                 "windows" => out = paper.show_windows(),
                 "manual" => out = manual(&mut paper),
                 "pressure" => {
                     let policy = policy(paper.options.compaction);
-                    writeln!(out, "{:?}", policy.pressure(&paper.version, &paper.options)).unwrap();
+                    let slack_bytes = paper.slack_bytes.unwrap_or(u64::MAX);
+                    let pressure = policy.pressure(&paper.version, &paper.options, slack_bytes);
+                    writeln!(out, "{pressure:?}").unwrap();
                 }
                 other => panic!("no directive {other}"),
             }
@@ -331,6 +340,28 @@ fn scripts() {
             if out.ends_with('\n') { out } else { out + "\n" }
         });
     });
+}
+
+/// Plans up to `times` times. `follow_up` says whether each plan is applied, and whether it starts.
+fn plan(paper: &mut Paper, times: usize, follow_up: (bool, bool), out: &mut String) {
+    let policy = policy(paper.options.compaction);
+    for _ in 0..times {
+        let Some(plan) = policy.plan(&paper.situation()) else {
+            out.push_str("nothing to do\n");
+            return;
+        };
+        writeln!(out, "{plan}").unwrap();
+        show_routes(&plan, out);
+        if let Some(windows) = &plan.windows {
+            paper.windows = (**windows).clone();
+        }
+        if follow_up.0 {
+            paper.apply(&plan);
+        }
+        if follow_up.1 {
+            paper.busy.start(&plan);
+        }
+    }
 }
 
 fn manual(paper: &mut Paper) -> String {

@@ -82,6 +82,7 @@ fn roster(floor: u64, runs: &[(u8, u64, &[u64])]) -> Option<Roster> {
         last_seq: 0,
         runs: runs.iter().map(run).collect(),
         marks: Vec::new(),
+        fronts: Vec::new(),
     })
 }
 
@@ -167,4 +168,34 @@ fn dropped_keyspaces_stay_away() {
     story.check("default from log 2: L0 [2]\nkeyspace-1 from log 0: L0 [1] without roster\n");
     story.facts.get_mut(&2).unwrap().roster.as_mut().unwrap().next_keyspace = 2;
     story.check("default from log 2: L0 [2]\n");
+}
+
+/// Flush 5 was merged up to the key m into 8, together with 1. What it has before m is in 8, which may
+/// have dropped deletes. A later roster says the same.
+#[test]
+fn a_table_with_a_front_is_read_from_there() {
+    let mut story = Story::default();
+    story.flush(1, 0, (1, 2));
+    story.flush(5, 1, (2, 3)).roster = roster(2, &[(0, 1, &[1])]);
+    let stop = StopMark { until: key('m'), kept: vec![5] };
+    let merged = story.merge(8, ['a', 'l'], (7, 2), (0, true), &[1]);
+    merged.origin.as_mut().unwrap().stop = Some(stop);
+    let fronts = |story: &Story| {
+        let plans = plan(&story.facts, &mut |table| !story.damaged.contains(&table));
+        plans[0].fronts.clone().into_iter().collect::<Vec<_>>()
+    };
+    story.check("default from log 3: L0 [5] L1 [8]\n");
+    assert_eq!(fronts(&story), [(5, key('m'))]);
+
+    let mut later = roster(3, &[(0, 5, &[5]), (1, 0, &[8])]).unwrap();
+    later.fronts.push((5, key('m')));
+    story.flush(9, 4, (3, 4)).roster = Some(later);
+    story.check("default from log 4: L0 [9] L0 [5] L1 [8]\n");
+    assert_eq!(fronts(&story), [(5, key('m'))]);
+
+    // It may not have been committed, and all that it read is there.
+    story.facts.remove(&9);
+    story.facts.get_mut(&8).unwrap().origin.as_mut().unwrap().part.is_last = false;
+    story.check("default from log 3: L0 [5] L0 [1]\n");
+    assert_eq!(fronts(&story), []);
 }

@@ -13,6 +13,7 @@ const NONE: Holds = Holds {
 };
 /// The tables of a memtable of 8 MiB.
 const TABLES_BYTES: u64 = 8 * MIB + MIB / 2 + 9 * TABLE_EXTRA_BYTES;
+const TABLES: TableShape = TableShape { len_bytes: MIB, cut_count: 0 };
 const NO_KEYS: LongKeys = LongKeys { len_bytes: 0, longest_len_bytes: 0 };
 
 fn space(free_bytes: u64, grain_bytes: u64, catalog_used_bytes: u64) -> SpaceUse {
@@ -41,10 +42,10 @@ fn limits() -> Limits {
 fn memory(keyspace_count: u64, len_bytes: u64, grain_bytes: u64) -> InMemory {
     let mut in_memory = InMemory::default();
     for _ in 0..keyspace_count {
-        in_memory.add_keyspace(&limits(), MIB, 4 * MIB);
+        in_memory.add_keyspace(&limits(), TABLES, 4 * MIB);
         if len_bytes > 0 {
             let memory = MemoryUse { len_bytes, long_keys: NO_KEYS };
-            in_memory.add_memtable(&memory, MIB, grain_bytes);
+            in_memory.add_memtable(&memory, TABLES, grain_bytes);
         }
     }
     in_memory
@@ -123,7 +124,7 @@ fn the_longest_key_counts_for_each_table() {
     assert_eq!(place(admission.deletes(0, keys(50_000))), Some(Place::Catalog));
     let mut in_memory = memory(1, 0, 0);
     let long_keys = LongKeys { len_bytes: MIB, longest_len_bytes: 1000 };
-    in_memory.add_memtable(&MemoryUse { len_bytes: 2 * MIB - 1, long_keys }, MIB, 0);
+    in_memory.add_memtable(&MemoryUse { len_bytes: 2 * MIB - 1, long_keys }, TABLES, 0);
     assert_eq!(in_memory.catalog_len_bytes, 2 * (300 + 2 * 1000));
 }
 
@@ -136,7 +137,8 @@ fn a_compaction_leaves_what_memory_and_deletes_need() {
         (room.len_bytes / MIB, room.gaining_len_bytes / MIB)
     };
     // 2 MiB in memory, what their tables take besides, and 8 MiB for deletes.
-    assert_eq!(room(64, 0, NONE), (53, 53));
+    // A merge that gives back what it takes may take all of it.
+    assert_eq!(room(64, 0, NONE), (53, 64));
     assert_eq!(room(64, 0, Holds { has_checkpoint: true, ..NONE }), (53, 53));
     // If memory finds no room, only a compaction can make some.
     assert_eq!(room(2, 0, NONE), (2, 2));

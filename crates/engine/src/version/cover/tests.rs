@@ -20,6 +20,7 @@ fn table(id: u64, from: u64, to: u64, largest_excluded: bool) -> Arc<TableSlot> 
         group: GroupId(1),
         group_table_count: 1,
         is_logged: false,
+        has_front: false,
     })
 }
 

@@ -82,6 +82,8 @@ fn plan_of_run(keyspace: &KeyspaceState, at: usize) -> Plan {
         range: KeyRange::of(run.tables.iter().map(|table| &table.meta)).unwrap(),
         outputs_together: true,
         windows: None,
+        stop: None,
+        partitions: None,
     }
 }
 

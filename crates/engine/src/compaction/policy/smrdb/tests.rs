@@ -64,6 +64,7 @@ impl Tree {
             is_space_short: false,
             is_eager: false,
             room: Room::UNBOUNDED,
+            slack_bytes: u64::MAX,
         }
     }
 
@@ -83,6 +84,7 @@ impl Tree {
             group: GroupId(1),
             group_table_count: 1,
             is_logged: false,
+            has_front: false,
         };
         self.next_id += 1;
         self.version.insert(level, RunId(run), TableSlot::new(meta));

@@ -1,0 +1,742 @@
+//! Lazy leveling by partitions: most data in one sorted run, the *base*, and overlapping runs above it
+//! that wait until space is needed.
+//!
+//! ```text
+//!               partition 0   | partition 1      | partition 2
+//!   L0          [run]         | [run]            | [run]           a flush; tables end at the cuts
+//!               [run]         | [run]            | [run]
+//!   L1          [run]         | [run]            |                 mid merge: all runs of a level go down
+//!   L2                        | [run]            |
+//!   L6, base    [=============|=====:======------|=============]   : base merge, one piece after another
+//! ```
+//!
+//! A partition that is due is merged into the base whole: that is the only work that brings back
+//! space, and the only garbage of a partition is what its upper levels hold. Partitions are at different
+//! points of their cycle, so the store's garbage is about half of what one partition has before its merge.
+//!
+//! A base merge is a series of ordinary small merges, the *pieces*. A piece takes a stretch of base
+//! tables and what the upper levels have in their key range, as of the merge's beginning. Tables that
+//! reach beyond the piece get a front. So the space of the inputs comes back while the merge runs, a
+//! writer never waits for more than a piece, and a merge goes on after a crash.
+//!
+//! The tables of a level of one partition are one stream of files (`merge::output`), so that they fill
+//! zones of their own: what a merge has passed leaves whole zones behind, in the order in which they were
+//! filled.
+//!
+//! Writers see the space. They slow down when the slack (what may be written before puts are refused,
+//! without any cleaning) is less than two pieces, and wait below one, while a compaction runs or is due.
+//!
+//! Invariants
+//!   Z1  A piece takes everything above the base, of runs up to `run_max`, between its first key and
+//!       the key where it stops. Older data for these keys is only in the base (P4), newer data
+//!       stays above.
+//!   Z2  A mid merge takes all tables of a level that overlap its key range. Its output is as new as
+//!       the newest of them.
+//!   Z3  A partition takes no part in mid merges while its base merge goes on: the output would
+//!       mix runs on both sides of `run_max`, and stay above. A merge that waits for a damaged table
+//!       does not count.
+//!   Z4  At most one base merge is under way in a keyspace, and at most one piece runs. A merge may be
+//!       given up between two pieces: what it has not merged is then merged later.
+//!   Z5  For want of space a base merge begins only where it may give back a thirty-second of the base
+//!       that it rewrites. With less, puts are refused: on a full drive each flush would otherwise
+//!       rewrite everything for a few blocks.
+//!
+//! Source: ours; the simulation behind it is described in docs/decisions.
+//! Not here: how a merge stops before the end of its inputs (`work::compact`), where the state of a
+//! merge is stored (`version::partitions`).
+
+use crate::compaction::plan::{Input, Output, Plan, Reason, Stop, Work};
+use crate::compaction::policy::leveled;
+use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
+use crate::options::KeyspaceOptions;
+use crate::version::partitions::{BASE_LEVEL, BaseMerge, Partitions};
+use crate::version::{KeyRange, RunId, TableSlot, Version};
+use bytes::Bytes;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// The number of upper levels.
+const UPPER_COUNT: usize = BASE_LEVEL as usize;
+
+/// How many tables' worth of bytes a piece reads, about.
+const PIECE_TABLE_COUNT: u64 = 6;
+
+/// If there is more slack, a piece reads this share of it, up to so many bytes.
+const SLACK_PER_PIECE: u64 = 2;
+const PIECE_LEN_BYTES_MAX: u64 = 128 << 20;
+
+/// A base merge goes on while less is free than this share of what it still has to merge, in percent.
+/// The rest of the space that it needs comes back from its own pieces.
+const PACE_PERCENT: u64 = 50;
+
+/// How many pieces' worth of space the pace leaves free.
+const MARGIN_PIECE_COUNT: u64 = 2;
+
+/// A base merge for want of space may give back at least one byte for so many of its base (Z5).
+const BASE_BYTES_PER_GAIN_MAX: u64 = 32;
+
+/// The largest number of tables in one move. It bounds the length of the edit.
+const MOVE_TABLE_COUNT_MAX: usize = 64;
+
+/// Longer keys are not cuts, because the catalog would hold them.
+const CUT_LEN_BYTES_MAX: usize = 256;
+
+/// The lazy policy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lazy;
+
+impl Policy for Lazy {
+    fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
+        let survey = Survey::of(situation.version);
+        let merge = survey.merge_under_way(situation);
+        let is_urgent = situation.is_space_short || situation.slack_bytes < piece_len(situation);
+        move_to_base(situation)
+            .or_else(|| merge.filter(|_| is_urgent).and_then(|merge| go_on(situation, merge)))
+            .or_else(|| {
+                // A merge that cannot go on keeps no partition from its mid merges.
+                let merge = merge.filter(|merge| !is_blocked(situation, merge));
+                mid_merge(situation, &survey, merge)
+            })
+            .or_else(|| match merge {
+                Some(merge) if is_blocked(situation, merge) => begin_due(situation, &survey),
+                Some(merge) if is_due(situation, &survey, merge) => go_on(situation, merge),
+                Some(_) => None,
+                None => begin_due(situation, &survey),
+            })
+    }
+
+    fn plan_manual(
+        &self,
+        situation: &Situation<'_>,
+        level: u8,
+        range: &ManualRange,
+        from: Option<&[u8]>,
+    ) -> ManualPlan {
+        let version = situation.version;
+        let runs = version.levels[usize::from(level)].runs.iter();
+        let mut wanted = runs
+            .filter(|run| level > 0 || run.id <= range.run_max)
+            .flat_map(|run| &run.tables)
+            .filter(|table| range.overlaps(table));
+        if level == BASE_LEVEL {
+            let rest = wanted.filter(|t| from.is_none_or(|key| t.meta.smallest >= *key));
+            return leveled::rewrite_last(situation, level, rest.cloned().collect());
+        }
+        let Some(first) = wanted.next() else { return ManualPlan::LevelDone };
+        let survey = Survey::of(version);
+        let merge = survey.merge_under_way(situation).cloned();
+        let (merge, cuts) = match merge.filter(|merge| !is_blocked(situation, merge)) {
+            Some(merge) => (merge, version.partitions.cuts.clone()),
+            None => begin_at(situation, &survey, version.partitions.find(&first.meta.smallest)),
+        };
+        // If no piece fits, run the shortest one anyway: its error reports to the caller how much
+        // space is missing.
+        let piece = piece(situation, &merge, &cuts, Reason::Manual)
+            .or_else(|| piece_of(situation, &merge, &cuts, 1, Reason::Manual));
+        piece.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
+    }
+
+    fn pressure(&self, version: &Version, options: &KeyspaceOptions, slack_bytes: u64) -> Pressure {
+        let shapes = Survey::of(version).shapes;
+        let run_count = shapes.iter().map(|shape| shape.run_counts[0]).max().unwrap_or(0);
+        let has_upper = shapes.iter().any(|shape| shape.upper_len_bytes > 0);
+        let slack_bytes = if has_upper { slack_bytes } else { u64::MAX };
+        let piece_len_bytes = piece_len_of(options);
+        if run_count >= options.l0_stop_run_count as usize || slack_bytes < piece_len_bytes {
+            Pressure::Stop
+        } else if run_count >= options.l0_slowdown_run_count as usize
+            || slack_bytes < MARGIN_PIECE_COUNT * piece_len_bytes
+        {
+            Pressure::Slowdown
+        } else {
+            Pressure::None
+        }
+    }
+}
+
+/// What one partition consists of. A table belongs to the partition where it begins.
+#[derive(Clone, Debug, Default)]
+struct Shape {
+    upper_len_bytes: u64,
+    base_len_bytes: u64,
+    base_entry_count: u64,
+    /// Deletes in the upper levels, and whether there are range deletes.
+    delete_count: u64,
+    has_range_deletes: bool,
+    /// The number of runs in each upper level.
+    run_counts: [usize; UPPER_COUNT],
+    /// The compaction that last wrote to its base, as a number that grows with time; 0 without a base.
+    merged_at: u64,
+}
+
+impl Shape {
+    /// Whether the upper levels have so much that merging is cheap, whether or not space is needed.
+    fn is_heavy(&self, options: &KeyspaceOptions) -> bool {
+        let least = options.base_level_len_bytes / 2;
+        self.upper_len_bytes >= least.max(2 * self.base_len_bytes)
+    }
+
+    /// Whether a level has so many runs that reads suffer.
+    fn is_deep(&self, options: &KeyspaceOptions) -> bool {
+        let count_max = 2 * options.l0_compact_run_count as usize;
+        let is_last_full =
+            self.run_counts[UPPER_COUNT - 1] >= options.l0_compact_run_count as usize;
+        is_last_full || self.run_counts.iter().any(|&count| count >= count_max)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.upper_len_bytes + self.base_len_bytes
+    }
+
+    /// The most that a base merge may give back. How much a range delete covers is not known.
+    fn gain_bytes(&self) -> u64 {
+        let entry_len_bytes = self.base_len_bytes / self.base_entry_count.max(1);
+        let deleted_bytes = if self.has_range_deletes {
+            self.base_len_bytes
+        } else {
+            self.delete_count.saturating_mul(entry_len_bytes).min(self.base_len_bytes)
+        };
+        self.upper_len_bytes + deleted_bytes
+    }
+
+    /// How much the base merge of this partition is worth: the share of garbage in what it writes,
+    /// times the time since the last one.
+    fn score(&self, now: u64) -> u128 {
+        let gain_bytes = self.gain_bytes();
+        let share = u128::from(gain_bytes) * 1024
+            / u128::from((gain_bytes + 2 * self.base_len_bytes).max(1));
+        share * u128::from(now.saturating_sub(self.merged_at) + 1)
+    }
+}
+
+/// The partitions of a version.
+#[derive(Debug)]
+struct Survey {
+    shapes: Vec<Shape>,
+    /// The newest run above the base.
+    newest: RunId,
+}
+
+impl Survey {
+    fn of(version: &Version) -> Survey {
+        let partitions = &version.partitions;
+        let mut survey =
+            Survey { shapes: vec![Shape::default(); partitions.count()], newest: RunId(0) };
+        let mut counted = vec![(BASE_LEVEL, RunId(0)); partitions.count()];
+        for (level, run, slot) in version.places() {
+            let at = partitions.find(&slot.meta.smallest);
+            let shape = &mut survey.shapes[at];
+            if level == BASE_LEVEL {
+                shape.base_len_bytes += slot.meta.len_bytes;
+                shape.base_entry_count += slot.meta.entry_count;
+                shape.merged_at = shape.merged_at.max(slot.meta.group.0);
+                continue;
+            }
+            shape.upper_len_bytes += slot.meta.len_bytes;
+            shape.delete_count += slot.meta.delete_count;
+            shape.has_range_deletes |= slot.meta.range_tombstone_count > 0;
+            survey.newest = survey.newest.max(run);
+            if counted[at] != (level, run) {
+                counted[at] = (level, run);
+                shape.run_counts[usize::from(level)] += 1;
+            }
+        }
+        survey
+    }
+
+    /// The base merge under way, unless nothing of it is left.
+    fn merge_under_way<'a>(&self, situation: &Situation<'a>) -> Option<&'a BaseMerge> {
+        let version: &'a Version = situation.version;
+        let merge = version.partitions.merge.as_ref()?;
+        members(version, merge).next().map(|_| merge)
+    }
+}
+
+/// The tables that a base merge still has to merge, with their places; those of newer runs first.
+fn members<'a>(
+    version: &'a Version,
+    merge: &'a BaseMerge,
+) -> impl Iterator<Item = (u8, RunId, &'a Arc<TableSlot>)> {
+    version.places().take_while(|(level, ..)| *level < BASE_LEVEL).filter(|(_, run, slot)| {
+        *run <= merge.run_max
+            && !slot.meta.ends_before(&merge.next)
+            && merge.end.as_ref().is_none_or(|end| slot.meta.smallest < *end)
+    })
+}
+
+/// The length of a piece.
+fn piece_len(situation: &Situation<'_>) -> u64 {
+    piece_len_of(situation.options)
+}
+
+fn piece_len_of(options: &KeyspaceOptions) -> u64 {
+    options.table_len_bytes.saturating_mul(PIECE_TABLE_COUNT)
+}
+
+/// Whether so little is free that a base merge with `left_len_bytes` to merge should be going on.
+fn is_pressing(situation: &Situation<'_>, left_len_bytes: u64) -> bool {
+    let wanted_bytes = margin_len(situation).saturating_add(left_len_bytes / 100 * PACE_PERCENT);
+    situation.is_space_short || situation.slack_bytes < wanted_bytes
+}
+
+/// How much the pace leaves free.
+fn margin_len(situation: &Situation<'_>) -> u64 {
+    piece_len(situation).saturating_mul(MARGIN_PIECE_COUNT)
+}
+
+/// Whether the base merge under way should go on now.
+fn is_due(situation: &Situation<'_>, survey: &Survey, merge: &BaseMerge) -> bool {
+    let version = situation.version;
+    let left: u64 = members(version, merge).map(|(_, _, slot)| slot.meta.len_bytes).sum();
+    let partitions = &version.partitions;
+    let last = merge.end.as_ref().map_or(partitions.count(), |end| partitions.find(end));
+    let own = &survey.shapes[partitions.find(&merge.start)..last.max(1)];
+    let is_wanted =
+        |shape: &Shape| shape.is_heavy(situation.options) || shape.is_deep(situation.options);
+    is_pressing(situation, left) || situation.is_eager || own.iter().any(is_wanted)
+}
+
+/// Whether the next piece of the base merge needs a table that compactions cannot read.
+fn is_blocked(situation: &Situation<'_>, merge: &BaseMerge) -> bool {
+    let parts = parts_of(situation, merge, 1);
+    parts.is_some_and(|parts| parts.inputs().any(|slot| situation.busy.is_set_aside(slot)))
+}
+
+fn go_on(situation: &Situation<'_>, merge: &BaseMerge) -> Option<Plan> {
+    let left_len_bytes =
+        members(situation.version, merge).map(|(_, _, slot)| slot.meta.len_bytes).sum();
+    let cuts = &situation.version.partitions.cuts;
+    piece(situation, merge, cuts, Reason::Base { left_len_bytes })
+}
+
+/// A long piece if there is much slack, because it reads each table once. Otherwise one of the usual
+/// length, or the longest for which the drive has room.
+fn piece(
+    situation: &Situation<'_>,
+    merge: &BaseMerge,
+    cuts: &[Bytes],
+    reason: Reason,
+) -> Option<Plan> {
+    let usual = piece_len(situation);
+    let long = (situation.slack_bytes / SLACK_PER_PIECE).min(PIECE_LEN_BYTES_MAX);
+    let long = Some(long).filter(|&long| usual < long);
+    long.into_iter()
+        .chain([usual, usual / 3, 1])
+        .filter_map(|len_bytes| piece_of(situation, merge, cuts, len_bytes, reason))
+        .find(|plan| situation.fits(plan))
+}
+
+/// What a piece takes.
+struct Parts<'a> {
+    upper: Vec<(u8, RunId, &'a Arc<TableSlot>)>,
+    base: Vec<&'a Arc<TableSlot>>,
+    /// The first key that it does not take; `None` if it takes all that is left.
+    until: Option<Bytes>,
+    /// About how long it is.
+    len_bytes: u64,
+}
+
+impl<'a> Parts<'a> {
+    fn inputs(&self) -> impl Iterator<Item = &'a Arc<TableSlot>> {
+        self.upper.iter().map(|(_, _, slot)| *slot).chain(self.base.iter().copied())
+    }
+}
+
+/// Chooses the next piece of `merge`, about `len_bytes` long (Z1).
+fn parts_of<'a>(
+    situation: &Situation<'a>,
+    merge: &'a BaseMerge,
+    len_bytes: u64,
+) -> Option<Parts<'a>> {
+    let version: &'a Version = situation.version;
+    let mut upper: Vec<_> = members(version, merge).collect();
+    let first = upper.iter().map(|(_, _, slot)| &slot.meta.smallest).min()?;
+    let base = version.levels[UPPER_COUNT].runs.first().map_or(&[][..], |run| &run.tables[..]);
+    let from = base.partition_point(|table| table.meta.ends_before(first));
+    let is_inside =
+        |slot: &Arc<TableSlot>| merge.end.as_ref().is_none_or(|end| slot.meta.smallest < *end);
+    let mut base: Vec<_> = base[from..].iter().take_while(|slot| is_inside(slot)).collect();
+    let (until, len_bytes) = stop_of(&upper, &base, len_bytes);
+    let until = until.or_else(|| merge.end.clone());
+    if let Some(until) = &until {
+        upper.retain(|(_, _, slot)| slot.meta.smallest < *until);
+        base.retain(|slot| slot.meta.smallest < *until);
+    }
+    Some(Parts { upper, base, until, len_bytes })
+}
+
+/// Where a piece of about `len_bytes` stops, and about how long it is: where a base table begins, or
+/// any table if much is between two base tables. No key if all of it is about that long.
+fn stop_of(
+    upper: &[(u8, RunId, &Arc<TableSlot>)],
+    base: &[&Arc<TableSlot>],
+    len_bytes: u64,
+) -> (Option<Bytes>, u64) {
+    let shares = upper_shares(upper, base);
+    let mut taken_bytes = 0;
+    for (at, share_bytes) in shares.iter().enumerate() {
+        let start = base.get(at).map(|slot| &slot.meta.smallest);
+        if let Some(start) = start.filter(|_| at > 0 && taken_bytes >= len_bytes) {
+            return (Some(start.clone()), taken_bytes);
+        }
+        let end = base.get(at + 1).map(|slot| &slot.meta.smallest);
+        if *share_bytes > 2 * len_bytes
+            && let Some(found) = stop_between(upper, (start.filter(|_| at > 0), end), len_bytes)
+        {
+            return (Some(found), taken_bytes + 2 * len_bytes);
+        }
+        taken_bytes += share_bytes + base.get(at).map_or(0, |slot| slot.meta.len_bytes);
+    }
+    (None, taken_bytes)
+}
+
+/// About how much the upper tables have over each base table and up to the next one. Before the first
+/// there is nothing to stop for. Without base tables there is one share.
+fn upper_shares(upper: &[(u8, RunId, &Arc<TableSlot>)], base: &[&Arc<TableSlot>]) -> Vec<u64> {
+    let mut shares = vec![0; base.len().max(1)];
+    for (_, _, slot) in upper {
+        let meta = &slot.meta;
+        let first = base.partition_point(|b| b.meta.smallest <= meta.smallest).max(1) - 1;
+        let end = base.partition_point(|b| !meta.ends_before(&b.meta.smallest)).max(first + 1);
+        // A table with a front has about half of its entries left.
+        let len_bytes = if meta.has_front { meta.len_bytes / 2 } else { meta.len_bytes };
+        let share = len_bytes / (end - first) as u64;
+        shares[first..end].iter_mut().for_each(|sum| *sum += share);
+    }
+    shares
+}
+
+/// A key inside `bounds` where an upper table begins, after about `len_bytes` of upper tables that
+/// begin there.
+fn stop_between(
+    upper: &[(u8, RunId, &Arc<TableSlot>)],
+    (start, end): (Option<&Bytes>, Option<&Bytes>),
+    len_bytes: u64,
+) -> Option<Bytes> {
+    let is_inside =
+        |key: &Bytes| start.is_none_or(|start| start <= key) && end.is_none_or(|end| key < end);
+    let mut starts: Vec<_> = upper.iter().map(|(_, _, slot)| &slot.meta).collect();
+    starts.retain(|meta| is_inside(&meta.smallest));
+    starts.sort_by(|a, b| (&a.smallest, a.id).cmp(&(&b.smallest, b.id)));
+    let first = &starts.first()?.smallest;
+    let mut begun_bytes = 0;
+    for meta in &starts {
+        if begun_bytes >= len_bytes && *first < meta.smallest {
+            return Some(meta.smallest.clone());
+        }
+        begun_bytes += meta.len_bytes;
+    }
+    None
+}
+
+/// The next piece of `merge`, about `len_bytes` long. Returns `None` if a running compaction prevents
+/// it.
+fn piece_of(
+    situation: &Situation<'_>,
+    merge: &BaseMerge,
+    cuts: &[Bytes],
+    len_bytes: u64,
+    reason: Reason,
+) -> Option<Plan> {
+    let parts = parts_of(situation, merge, len_bytes)?;
+    if situation.busy.writes_level(BASE_LEVEL)
+        || parts.inputs().any(|t| situation.busy.has_table(t))
+    {
+        return None;
+    }
+    let mut range = KeyRange::of(parts.inputs().map(|slot| &slot.meta))?;
+    let mut rest = Vec::new();
+    if let Some(until) = &parts.until {
+        let base = parts.base.iter().map(|slot| (BASE_LEVEL, RunId::ONLY, *slot));
+        let all = parts.upper.iter().copied().chain(base);
+        rest.extend(all.filter_map(|(level, run, slot)| {
+            slot.meta.with_front_at(until).map(|meta| (level, run, meta))
+        }));
+        if !rest.is_empty() {
+            (range.largest, range.largest_excluded) = (until.clone(), true);
+        }
+    }
+    let is_inside = |until: &Bytes| merge.end.as_ref().is_none_or(|end| until < end);
+    let next = parts.until.clone().filter(is_inside).filter(|until| {
+        let ends = |slot: &TableSlot| slot.meta.ends_before(until);
+        members(situation.version, merge).any(|(_, _, slot)| !ends(slot))
+    });
+    let merge = next.map(|next| BaseMerge { next, ..merge.clone() });
+    let base = parts.base.iter().map(|slot| (BASE_LEVEL, RunId::ONLY, *slot));
+    let inputs = by_run(parts.upper.iter().copied().chain(base));
+    let len_bytes = parts.len_bytes;
+    let stop = parts.until.filter(|_| !rest.is_empty());
+    let stop = stop.map(|until| Stop { until, rest, len_bytes });
+    Some(Plan {
+        reason,
+        work: Work::Merge,
+        inputs,
+        outputs: vec![output(BASE_LEVEL, RunId::ONLY, true, Vec::new())],
+        routes: None,
+        range,
+        outputs_together: false,
+        windows: None,
+        stop,
+        partitions: Some(Partitions { cuts: cuts.to_vec(), merge }),
+    })
+}
+
+fn output(level: u8, run: RunId, is_bottom: bool, staying: Vec<Arc<TableSlot>>) -> Output {
+    Output { level, run, is_bottom, grandparents: Vec::new(), staying }
+}
+
+/// Tables with their places as inputs, a run each.
+fn by_run<'a>(tables: impl Iterator<Item = (u8, RunId, &'a Arc<TableSlot>)>) -> Vec<Input> {
+    let mut inputs: Vec<Input> = Vec::new();
+    let mut last = None;
+    for (level, run, slot) in tables {
+        if last != Some((level, run)) {
+            last = Some((level, run));
+            inputs.push(Input { level, tables: Vec::new() });
+        }
+        inputs.last_mut().expect("one was pushed").tables.push(Arc::clone(slot));
+    }
+    inputs
+}
+
+/// Begins a base merge, if one is due. Partitions with a table that cannot be read come last.
+fn begin_due(situation: &Situation<'_>, survey: &Survey) -> Option<Plan> {
+    let options = situation.options;
+    let mut order: Vec<usize> =
+        (0..survey.shapes.len()).filter(|&at| survey.shapes[at].upper_len_bytes > 0).collect();
+    let score = |at: usize| survey.shapes[at].score(survey.newest.0);
+    order.sort_by_key(|&at| (is_damaged(situation, at), Reverse(score(at)), at));
+    let first = &survey.shapes[*order.first()?];
+    let is_any = is_pressing(situation, first.upper_len_bytes);
+    order.retain(|&at| {
+        let shape = &survey.shapes[at];
+        let is_early = situation.is_eager && shape.base_len_bytes <= 4 * shape.upper_len_bytes;
+        is_any && is_worth(situation, survey, at)
+            || is_early
+            || shape.is_heavy(options)
+            || shape.is_deep(options)
+    });
+    order.into_iter().find_map(|at| {
+        let (merge, cuts) = begin_at(situation, survey, at);
+        let left_len_bytes = survey.shapes[at].upper_len_bytes;
+        piece(situation, &merge, &cuts, Reason::Base { left_len_bytes })
+    })
+}
+
+/// Whether a base merge of the partition at `at` for want of space is worth it (Z5). It rewrites the
+/// base from the first key of the upper tables to their last.
+fn is_worth(situation: &Situation<'_>, survey: &Survey, at: usize) -> bool {
+    let version = situation.version;
+    let is_own = |slot: &&Arc<TableSlot>| version.partitions.find(&slot.meta.smallest) == at;
+    let upper = version.levels[..UPPER_COUNT].iter().flat_map(|level| level.tables());
+    let Some(range) = KeyRange::of(upper.filter(is_own).map(|slot| &slot.meta)) else {
+        return false;
+    };
+    let base = version.levels[UPPER_COUNT].runs.iter().flat_map(|run| run.overlapping(&range));
+    let rewritten_bytes: u64 = base.map(|slot| slot.meta.len_bytes).sum();
+    rewritten_bytes / BASE_BYTES_PER_GAIN_MAX <= survey.shapes[at].gain_bytes()
+}
+
+/// Whether compactions cannot read a table of the partition at `at`.
+fn is_damaged(situation: &Situation<'_>, at: usize) -> bool {
+    let partitions = &situation.version.partitions;
+    let mut tables = situation.version.tables();
+    tables
+        .any(|slot| situation.busy.is_set_aside(slot) && partitions.find(&slot.meta.smallest) == at)
+}
+
+/// A base merge of the partition at `at`, and the cuts from then on: a long partition is split, short
+/// neighbours are joined. Includes each partition into which one of its tables reaches.
+fn begin_at(situation: &Situation<'_>, survey: &Survey, at: usize) -> (BaseMerge, Vec<Bytes>) {
+    let version = situation.version;
+    let partitions = &version.partitions;
+    let (mut from, mut last) = (at, at);
+    loop {
+        let whole = BaseMerge {
+            run_max: survey.newest,
+            start: partitions.start(from),
+            next: partitions.start(from),
+            end: partitions.end(last),
+        };
+        let mut wider = (from, last);
+        for (_, _, slot) in members(version, &whole) {
+            let meta = &slot.meta;
+            wider.0 = wider.0.min(partitions.find(&meta.smallest));
+            let end = partitions.cuts.partition_point(|cut| !meta.ends_before(cut));
+            wider.1 = wider.1.max(end);
+        }
+        if wider == (from, last) {
+            let cuts = new_cuts(situation, survey, from, last);
+            return (whole, cuts);
+        }
+        (from, last) = wider;
+    }
+}
+
+/// The cuts when the partitions `from..=last` are merged.
+fn new_cuts(situation: &Situation<'_>, survey: &Survey, from: usize, last: usize) -> Vec<Bytes> {
+    let partitions = &situation.version.partitions;
+    let usual = situation.options.base_level_len_bytes;
+    let shapes = &survey.shapes[from..=last];
+    let len_bytes: u64 = shapes.iter().map(Shape::len_bytes).sum();
+    let count = (len_bytes.saturating_add(usual / 2) / usual.max(1)).max(1);
+    let mut cuts = partitions.cuts.clone();
+    if count > shapes.len() as u64 {
+        let own = split(situation, &partitions.start(from), partitions.end(last), count);
+        if own.len() >= shapes.len() {
+            cuts.splice(from..last, own);
+        }
+    } else if let Some(next) = survey.shapes.get(last + 1)
+        && len_bytes + next.len_bytes() < usual / 2
+    {
+        cuts.remove(last);
+    }
+    cuts
+}
+
+/// Keys that divide a key range into `count` parts of about equal length, where tables begin: those of
+/// the base, or of the deepest level that has enough.
+fn split(situation: &Situation<'_>, start: &Bytes, end: Option<Bytes>, count: u64) -> Vec<Bytes> {
+    let levels = &situation.version.levels;
+    let of_level = |level: usize| {
+        let tables = levels[level].tables().filter(|slot| {
+            start < &slot.meta.smallest && end.as_ref().is_none_or(|end| slot.meta.smallest < *end)
+        });
+        let mut tables: Vec<_> = tables.map(|slot| &slot.meta).collect();
+        tables.sort_by(|a, b| (&a.smallest, a.id).cmp(&(&b.smallest, b.id)));
+        tables
+    };
+    let Some(tables) =
+        (0..levels.len()).rev().map(of_level).find(|tables| tables.len() as u64 >= 2 * count)
+    else {
+        return Vec::new();
+    };
+    let all_bytes: u64 = tables.iter().map(|meta| meta.len_bytes).sum();
+    let mut cuts: Vec<Bytes> = Vec::new();
+    let mut passed_bytes = 0;
+    for meta in tables {
+        let due = u128::from(all_bytes) * (cuts.len() as u128 + 1) / u128::from(count);
+        let is_new = cuts.last().is_none_or(|last| *last < meta.smallest);
+        if u128::from(passed_bytes) >= due
+            && is_new
+            && meta.smallest.len() <= CUT_LEN_BYTES_MAX
+            && (cuts.len() as u64) < count - 1
+        {
+            cuts.push(meta.smallest.clone());
+        }
+        passed_bytes += meta.len_bytes;
+    }
+    cuts
+}
+
+/// Merges the runs of a level of one partition into one run of the next level (Z2).
+fn mid_merge(
+    situation: &Situation<'_>,
+    survey: &Survey,
+    merge: Option<&BaseMerge>,
+) -> Option<Plan> {
+    let count_least = situation.options.l0_compact_run_count.max(2) as usize;
+    (0..UPPER_COUNT as u8 - 1).find_map(|level| {
+        // A heavy partition is merged into the base instead, which does the same and more, unless a
+        // table cannot be read.
+        let is_full = |at: &usize| {
+            let shape = &survey.shapes[*at];
+            shape.run_counts[usize::from(level)] >= count_least
+                && (!shape.is_heavy(situation.options) || is_damaged(situation, *at))
+        };
+        (0..survey.shapes.len()).filter(is_full).find_map(|at| {
+            let plan = mid_merge_of(situation, level, at)?;
+            let is_free = merge.is_none_or(|merge| !merge.overlaps(&plan.range));
+            // A short one takes as much as it gives back at once.
+            let len_bytes = plan.len_bytes();
+            let is_short = len_bytes <= situation.options.table_len_bytes;
+            let needed_bytes = len_bytes.saturating_add(margin_len(situation));
+            let has_room = is_short || needed_bytes <= situation.slack_bytes;
+            (is_free && has_room && situation.fits(&plan)).then_some(plan)
+        })
+    })
+}
+
+fn mid_merge_of(situation: &Situation<'_>, level: u8, at: usize) -> Option<Plan> {
+    let version = situation.version;
+    let partitions = &version.partitions;
+    let runs = &version.levels[usize::from(level)].runs;
+    let (start, end) = (partitions.start(at), partitions.end(at));
+    let tables = runs.iter().flat_map(|run| &run.tables).filter(|slot| {
+        !slot.meta.ends_before(&start) && end.as_ref().is_none_or(|end| slot.meta.smallest < *end)
+    });
+    let mut range = KeyRange::of(tables.map(|slot| &slot.meta))?;
+    let (tables, run) = loop {
+        let tables: Vec<_> = runs
+            .iter()
+            .flat_map(|run| run.overlapping(&range).iter().map(move |t| (level, run.id, t)))
+            .collect();
+        let mut wider = range.clone();
+        tables.iter().for_each(|(_, _, slot)| wider.extend(&slot.meta.range()));
+        if wider == range {
+            let run = tables.iter().map(|(_, run, _)| *run).max()?;
+            break (tables, run);
+        }
+        range = wider;
+    };
+    let busy = situation.busy;
+    if tables.iter().any(|(_, _, slot)| busy.has_table(slot)) || busy.writes_to(level + 1, &range) {
+        return None;
+    }
+    let run_count = by_run(tables.iter().copied()).len();
+    let below = version.levels[usize::from(level) + 1].runs.iter().find(|r| r.id == run);
+    let staying = below.map_or_else(Vec::new, |run| run.overlapping(&range).to_vec());
+    // With tables that stay in the output's run the keys between them may be the bottom, but it is
+    // not worth routes.
+    let is_bottom = !version.has_overlap_below(level, &range);
+    Some(Plan {
+        reason: Reason::PartitionRuns { level, run_count },
+        work: Work::Merge,
+        inputs: by_run(tables.into_iter()),
+        outputs: vec![output(level + 1, run, is_bottom, staying)],
+        routes: None,
+        range,
+        outputs_together: false,
+        windows: None,
+        stop: None,
+        partitions: None,
+    })
+}
+
+/// Tables of level 0 that overlap nothing become part of the base without a rewrite, so a sequential
+/// load writes each byte once.
+fn move_to_base(situation: &Situation<'_>) -> Option<Plan> {
+    let version = situation.version;
+    let is_lonely = |slot: &&Arc<TableSlot>| {
+        let range = slot.meta.range();
+        let is_other = |other: &Arc<TableSlot>| other.meta.id != slot.meta.id;
+        // A table that was a log stores its values in write order.
+        !slot.meta.is_logged
+            && !situation.busy.has_table(slot)
+            && !situation.busy.writes_to(BASE_LEVEL, &range)
+            && !version
+                .levels
+                .iter()
+                .flat_map(|level| &level.runs)
+                .any(|run| run.overlapping(&range).iter().any(is_other))
+    };
+    let run_counts = version.levels[0].runs.len();
+    let tables: Vec<_> =
+        version.levels[0].tables().filter(is_lonely).take(MOVE_TABLE_COUNT_MAX).cloned().collect();
+    let range = KeyRange::of(tables.iter().map(|slot| &slot.meta))?;
+    Some(Plan {
+        reason: Reason::Runs { run_count: run_counts },
+        work: Work::Move,
+        inputs: vec![Input { level: 0, tables }],
+        outputs: vec![output(BASE_LEVEL, RunId::ONLY, true, Vec::new())],
+        routes: None,
+        range,
+        outputs_together: false,
+        windows: None,
+        stop: None,
+        partitions: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Lazy leveling: a store that is nearly full goes on taking updates, and a base merge survives what
+//! happens to it meanwhile.
+
+use crate::stage::{Stage, key, seeded, small, small_keyspace};
+use imbrex_clockwork::Prng;
+use imbrex_engine::{CompactionKind, Compression, Db, KeyspaceOptions, Options};
+use imbrex_files::Files;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Tables so short that a base merge has many pieces.
+fn options() -> Options {
+    let keyspace = KeyspaceOptions {
+        compaction: CompactionKind::Lazy,
+        compression: Compression::None,
+        table_len_bytes: 64 << 10,
+        block_len_bytes: 4096,
+        base_level_len_bytes: 4 << 20,
+        grandparent_table_count_max: 3,
+        l0_compact_run_count: 4,
+        l0_slowdown_run_count: 48,
+        l0_stop_run_count: 96,
+        ..small_keyspace()
+    };
+    Options { memtable_len_bytes: 512 << 10, free_memtable_count_min: 1, keyspace, ..small() }
+}
+
+/// One partition, whose merge has many pieces.
+fn long_merges() -> Options {
+    let keyspace = KeyspaceOptions { base_level_len_bytes: 64 << 20, ..options().keyspace };
+    Options { keyspace, ..options() }
+}
+
+fn create(stage: &Stage, options: Options) -> Db {
+    let files: Arc<dyn Files> = stage.format_with("zone-per-stream");
+    Db::open(files, stage.runtime.clone(), options).unwrap()
+}
+
+fn put(db: &Db, map: &mut Map, prng: &mut Prng, number: u64) {
+    let mut value = vec![0; 1000];
+    prng.fill(&mut value);
+    db.default_keyspace().put(key(number), &value).unwrap();
+    map.insert(key(number), value);
+}
+
+fn compare(db: &Db, map: &Map, what: &str) {
+    let ks = db.default_keyspace();
+    let entries = ks.range::<&[u8]>(..).unwrap();
+    let got: Map = entries.map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
+    assert!(got == *map, "{what}: {} entries, expected {}", got.len(), map.len());
+    let backward = ks.range::<&[u8]>(..).unwrap().rev();
+    assert_eq!(backward.count(), map.len(), "{what}, backward");
+    for (key, value) in map.iter().step_by(31) {
+        assert_eq!(ks.get(key).unwrap().as_deref(), Some(&value[..]), "{what}: {key:?}");
+    }
+    let report = db.check().unwrap();
+    assert!(report.is_sound(), "{what}: {report}");
+}
+
+/// For each piece of a base merge so far: how many bytes were left before it.
+fn pieces(db: &Db) -> Vec<u64> {
+    let left = |plan: &str| {
+        let (_, rest) = plan.split_once("base merge, ")?;
+        rest.split_once(' ')?.0.parse().ok()
+    };
+    db.metrics().compactions.iter().filter_map(|line| left(&line.plan)).collect()
+}
+
+/// A drive of 48 MiB takes updates of 34 MB of live data for as long as they come.
+#[test]
+fn a_nearly_full_drive_goes_on_taking_updates() {
+    const KEY_COUNT: u64 = 33_000;
+    let stage = seeded(48, 1);
+    let db = create(&stage, options());
+    let (mut map, mut prng) = (Map::new(), Prng::new(7));
+    (0..KEY_COUNT).for_each(|number| put(&db, &mut map, &mut prng, number * 37 % KEY_COUNT));
+    for _ in 0..2 * KEY_COUNT {
+        let number = prng.below(KEY_COUNT);
+        put(&db, &mut map, &mut prng, number);
+    }
+    compare(&db, &map, "after two rounds");
+    let metrics = db.metrics();
+    assert!(pieces(&db).len() > 100, "{} pieces", pieces(&db).len());
+    assert!(metrics.write_amp_ratio < 12.0, "{:.1} bytes written a byte", metrics.write_amp_ratio);
+}
+
+#[test]
+fn a_sequential_load_writes_each_byte_once_behind_the_log() {
+    let stage = seeded(96, 1);
+    let db = create(&stage, options());
+    let (mut map, mut prng) = (Map::new(), Prng::new(7));
+    (0..40_000).for_each(|number| put(&db, &mut map, &mut prng, number));
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let metrics = db.metrics();
+    assert!(metrics.write_amp_ratio < 1.1, "{:.2} bytes written a byte", metrics.write_amp_ratio);
+    compare(&db, &map, "in order");
+}
+
+/// Crashes in the midst of base merges. The next opening goes on where the merge was.
+#[test]
+fn a_base_merge_goes_on_after_a_crash() {
+    const KEY_COUNT: u64 = 20_000;
+    let mut went_on_count = 0;
+    for seed in 0..4 {
+        let stage = seeded(34, seed);
+        let mut prng = Prng::new(seed).derive("lazy cuts");
+        let mut db = create(&stage, long_merges());
+        let mut map = Map::new();
+        (0..KEY_COUNT).for_each(|number| put(&db, &mut map, &mut prng, number));
+        for round in 0..4 {
+            for _ in 0..4000 + prng.below(4000) {
+                let number = prng.below(KEY_COUNT);
+                put(&db, &mut map, &mut prng, number);
+            }
+            db.sync().unwrap();
+            let before = pieces(&db).last().copied();
+            stage.crash(db, &mut prng);
+            db = stage.reopen(long_merges()).unwrap();
+            compare(&db, &map, &format!("seed {seed}, round {round}"));
+            db.wait_idle().unwrap();
+            let after = pieces(&db).first().copied();
+            went_on_count += u32::from(after.zip(before).is_some_and(|(a, b)| a < b));
+        }
+        let snapshot = db.snapshot();
+        let seen = map.clone();
+        for _ in 0..8000 {
+            let number = prng.below(KEY_COUNT);
+            put(&db, &mut map, &mut prng, number);
+        }
+        let ks = db.default_keyspace();
+        for (key, value) in seen.iter().step_by(97) {
+            assert_eq!(ks.get_at(&snapshot, key).unwrap().as_deref(), Some(&value[..]), "{key:?}");
+        }
+        drop(snapshot);
+        ks.compact_range(None, None).unwrap();
+        compare(&db, &map, &format!("seed {seed}, compacted"));
+        db.close().unwrap();
+        stage.world.drop_jobs();
+    }
+    assert!(went_on_count > 0, "{went_on_count} merges went on");
+}
