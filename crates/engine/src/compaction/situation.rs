@@ -84,10 +84,18 @@ impl Situation<'_> {
 pub(crate) enum Pressure {
     /// Compaction keeps up.
     None,
-    /// Writes should be no faster than compaction.
-    Slowdown,
+    /// Writes should be slower than compaction: for each byte written it should process so many.
+    Slowdown {
+        /// At least 1.
+        bytes_per_byte: u64,
+    },
     /// Writes should wait.
     Stop,
+}
+
+impl Pressure {
+    /// The usual slowdown.
+    pub(crate) const SLOWDOWN: Pressure = Pressure::Slowdown { bytes_per_byte: 2 };
 }
 
 /// A compaction policy. It is pure, so a test is a table of shapes and plans.

@@ -215,6 +215,7 @@ impl Store {
         let needed_bytes = lens_bytes.map(|len| len.next_multiple_of(grain_bytes.max(1))).sum();
         let free_bytes = self.admission().room_beside_memory().of(is_gaining);
         if needed_bytes <= free_bytes {
+            self.compacting.written_bytes.fetch_add(needed_bytes, Ordering::Relaxed);
             return Ok(());
         }
         Err(self.refusal(Shortage { place: Place::Drive, needed_bytes, free_bytes }))

@@ -132,20 +132,29 @@ impl KeyspaceState {
         Ok(())
     }
 
-    /// How its writers stall, as bits of [`gate`], while `slack_bytes` more may be written.
-    pub(crate) fn pressure(&self, options: &Options, limits: &Limits, slack_bytes: u64) -> usize {
+    /// How its writers stall, as bits of [`gate`], while `slack_bytes` more may be written. If they
+    /// slow down: how many bytes compaction should process for each byte written.
+    pub(crate) fn pressure(
+        &self,
+        options: &Options,
+        limits: &Limits,
+        slack_bytes: u64,
+    ) -> (usize, u64) {
         let view = self.view();
         let is_full = view.active.mem.len_bytes() as u64 >= limits.memtable_len_bytes;
-        let mut bits = 0;
+        let (mut bits, mut ratio) = (0, 0);
         if is_full && view.immutables.len() >= options.immutable_memtable_count_max {
             bits |= gate::STOP;
         }
         match policy(self.fitted.compaction).pressure(&view.version, &self.fitted, slack_bytes) {
             Pressure::None => {}
-            Pressure::Slowdown => bits |= gate::SLOWDOWN,
+            Pressure::Slowdown { bytes_per_byte } => {
+                bits |= gate::SLOWDOWN;
+                ratio = bytes_per_byte;
+            }
             Pressure::Stop => bits |= gate::STOP,
         }
-        bits
+        (bits, ratio)
     }
 
     /// Whether its compactions and stalls depend on how much more may be written.

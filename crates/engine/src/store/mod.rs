@@ -115,6 +115,8 @@ pub(crate) struct Store {
     pub(crate) jobs: JobCount,
     pub(crate) is_closing: AtomicBool,
     pub(crate) compacting: Compacting,
+    /// While writers slow down: how many bytes compaction processes for each byte written.
+    pub(crate) slowdown_bytes_per_byte: AtomicU64,
 }
 
 /// What a store is built from.
@@ -171,6 +173,7 @@ impl Store {
             jobs: JobCount::default(),
             is_closing: AtomicBool::new(false),
             compacting: Compacting::default(),
+            slowdown_bytes_per_byte: AtomicU64::new(0),
             files,
             runtime,
             options,
@@ -375,11 +378,18 @@ impl Store {
         let _turn = self.gate_refresh.lock();
         // Without a compaction, waiting brings back no space.
         let is_running = self.compacting.is_running.load(Ordering::Acquire);
-        let slack_bytes = if is_running { self.slack_bytes() } else { u64::MAX };
-        let mut bits = 0;
+        let slack_bytes = if is_running {
+            self.slack_bytes() + self.compacting.written_bytes.load(Ordering::Relaxed)
+        } else {
+            u64::MAX
+        };
+        let (mut bits, mut slowdown) = (0, 0);
         for keyspace in self.keyspaces.read().values() {
-            bits |= keyspace.pressure(&self.options, &self.limits, slack_bytes);
+            let own = keyspace.pressure(&self.options, &self.limits, slack_bytes);
+            bits |= own.0;
+            slowdown = slowdown.max(own.1);
         }
+        self.slowdown_bytes_per_byte.store(slowdown, Ordering::Relaxed);
         if self.is_flash_crowded() {
             bits |= gate::FLASH_CROWDED;
         }

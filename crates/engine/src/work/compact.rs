@@ -375,7 +375,7 @@ fn begin_compaction(store: &Store, state: &mut KeyspacePlans, plan: &Plan, is_fi
         store.note_compaction_try();
     }
     state.start(plan);
-    store.compacting.begin();
+    store.compacting.begin(is_first);
     if store.minds_slack() {
         store.refresh_gate();
     }
@@ -385,9 +385,10 @@ fn end_compaction(store: &Store, keyspace: &KeyspaceState, plan: Plan) {
     let mut plans = store.plans.lock();
     plans.keyspaces.entry(keyspace.id).or_default().busy.finish(&plan);
     plans.ended_count += 1;
+    let is_last = !plans.is_compacting();
     drop(plans);
     drop(plan);
-    store.compacting.note_end(store.runtime.clock.now_ns());
+    store.compacting.note_end(store.runtime.clock.now_ns(), is_last);
     store.refresh_space();
     store.runtime.scheduler.notify();
 }

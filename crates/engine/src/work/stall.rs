@@ -8,9 +8,11 @@ use crate::store::{Store, gate};
 use crate::work::flush;
 use std::sync::atomic::Ordering;
 
-/// While compaction lags, a writer stalls after this many bytes, until compaction has processed
-/// twice as many.
-const SLOWDOWN_STRIDE_BYTES: u64 = 1 << 20;
+/// While compaction lags, a writer stalls until compaction has processed this many bytes; then about as
+/// much may be written as the pressure allows for them.
+const SLOWDOWN_STRIDE_BYTES: u64 = 2 << 20;
+/// A long write waits for at most so many strides, which is less than a second of a drive's time.
+const SLOWDOWN_STRIDE_COUNT_MAX: u64 = 32;
 
 /// Stalls or refuses a write, according to the gate.
 #[cold]
@@ -140,15 +142,19 @@ pub(crate) fn stall_for_flush(store: &Store) -> Result<(), EngineError> {
     if is_over() { Ok(()) } else { flush::flush_blocked(store) }
 }
 
-/// Admits writes for a stretch of bytes, then waits until compaction has processed twice as many.
+/// Admits writes for a stretch of bytes, then waits until compaction has processed so many times as
+/// many as the pressure asks for.
 pub(crate) fn stall_slowdown(store: &Store, len_bytes: u64) -> Result<(), EngineError> {
-    let before = store.tally.slowed_bytes.fetch_add(len_bytes, Ordering::Relaxed);
-    let after = before + len_bytes;
-    if before / SLOWDOWN_STRIDE_BYTES == after / SLOWDOWN_STRIDE_BYTES {
+    let ratio = store.slowdown_bytes_per_byte.load(Ordering::Relaxed).max(1);
+    let weight_bytes = len_bytes.saturating_mul(ratio);
+    let before = store.tally.slowed_bytes.fetch_add(weight_bytes, Ordering::Relaxed);
+    let strides = (before + weight_bytes) / SLOWDOWN_STRIDE_BYTES - before / SLOWDOWN_STRIDE_BYTES;
+    if strides == 0 {
         return Ok(());
     }
     let start_ns = store.runtime.clock.now_ns();
-    let goal = store.tally.background_bytes.load(Ordering::Relaxed) + 2 * SLOWDOWN_STRIDE_BYTES;
+    let awaited_bytes = strides.min(SLOWDOWN_STRIDE_COUNT_MAX) * SLOWDOWN_STRIDE_BYTES;
+    let goal = store.tally.background_bytes.load(Ordering::Relaxed) + awaited_bytes;
     let mut ready = || {
         store.gate() & !gate::FLASH_CROWDED != gate::SLOWDOWN
             || store.tally.background_bytes.load(Ordering::Relaxed) >= goal

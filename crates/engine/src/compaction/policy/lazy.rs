@@ -23,8 +23,8 @@
 //! zones of their own: what a merge has passed leaves whole zones behind, in the order in which they were
 //! filled.
 //!
-//! Writers see the space. They slow down when the slack (what may be written before puts are refused,
-//! without any cleaning) is less than two pieces, and wait below one, while a compaction runs or is due.
+//! Writers see the space: the slack is what may be written before puts are refused, without any
+//! cleaning, plus what the running compaction has written so far, because it gives that back.
 //!
 //! Invariants
 //!   Z1  A piece takes everything above the base, of runs up to `run_max`, between its first key and
@@ -40,6 +40,8 @@
 //!   Z5  For want of space a base merge begins only where it may give back a thirty-second of the base
 //!       that it rewrites. With less, puts are refused: on a full drive each flush would otherwise
 //!       rewrite everything for a few blocks.
+//!   Z6  With less slack than two pieces, writers slow down while a compaction runs, the more the less
+//!       slack there is. None waits for a whole piece: it waits for a stretch of one.
 //!
 //! Source: ours; the simulation behind it is described in docs/decisions.
 //! Not here: how a merge stops before the end of its inputs (`work::compact`), where the state of a
@@ -71,6 +73,10 @@ const PACE_PERCENT: u64 = 50;
 
 /// How many pieces' worth of space the pace leaves free.
 const MARGIN_PIECE_COUNT: u64 = 2;
+
+/// How many bytes compaction should process for each byte written, while the slack is less than 1, 2, ...
+/// quarters of a piece (Z6).
+const SLOWDOWNS: [u64; 8] = [64, 32, 16, 8, 6, 4, 3, 2];
 
 /// A base merge for want of space may give back at least one byte for so many of its base (Z5).
 const BASE_BYTES_PER_GAIN_MAX: u64 = 32;
@@ -140,14 +146,18 @@ impl Policy for Lazy {
         let shapes = Survey::of(version).shapes;
         let run_count = shapes.iter().map(|shape| shape.run_counts[0]).max().unwrap_or(0);
         let has_upper = shapes.iter().any(|shape| shape.upper_len_bytes > 0);
-        let slack_bytes = if has_upper { slack_bytes } else { u64::MAX };
-        let piece_len_bytes = piece_len_of(options);
-        if run_count >= options.l0_stop_run_count as usize || slack_bytes < piece_len_bytes {
+        let quarters = if has_upper {
+            slack_bytes.saturating_mul(4) / piece_len_of(options).max(1)
+        } else {
+            u64::MAX
+        };
+        let for_space = usize::try_from(quarters).ok().and_then(|at| SLOWDOWNS.get(at));
+        if run_count >= options.l0_stop_run_count as usize {
             Pressure::Stop
-        } else if run_count >= options.l0_slowdown_run_count as usize
-            || slack_bytes < MARGIN_PIECE_COUNT * piece_len_bytes
-        {
-            Pressure::Slowdown
+        } else if let Some(&bytes_per_byte) = for_space {
+            Pressure::Slowdown { bytes_per_byte }
+        } else if run_count >= options.l0_slowdown_run_count as usize {
+            Pressure::SLOWDOWN
         } else {
             Pressure::None
         }

@@ -110,7 +110,7 @@ impl Policy for Leveled {
         if run_count >= options.l0_stop_run_count as usize {
             Pressure::Stop
         } else if run_count >= options.l0_slowdown_run_count as usize {
-            Pressure::Slowdown
+            Pressure::SLOWDOWN
         } else {
             Pressure::None
         }

@@ -184,7 +184,7 @@ fn what_lies_on_flash_gives_no_zone_back() {
         db.flush().unwrap();
     };
     put("on the disk");
-    store.compacting.begin();
+    store.compacting.begin(true);
     put("on flash");
     let version = Arc::clone(&store.all_keyspaces()[0].view().version);
     let facts = || -> Vec<(&[u8], bool, bool)> {
