@@ -61,6 +61,10 @@ pub struct GridOptions {
     #[arg(long = "value_size", alias = "value-size", default_value_t = 4080)]
     pub value_size: usize,
 
+    /// Size of a memtable, such as 64M [default: the layout's on a drive so long]
+    #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
+    pub write_buffer_size: Option<ByteCount>,
+
     /// Seed: the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -223,6 +227,7 @@ impl GridOptions {
         options.testbed.compression_type = Some(CompressionType::None);
         options.testbed.layout = Some(cell.layout.name().to_owned());
         options.testbed.shape = shape;
+        options.testbed.write_buffer_size = self.write_buffer_size;
         options
     }
 }

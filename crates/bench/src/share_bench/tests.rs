@@ -9,6 +9,7 @@ fn small(layouts: &[&str], shares: &[u64]) -> GridOptions {
         shares: shares.to_vec(),
         num: 8000,
         value_size: 4080,
+        write_buffer_size: None,
         seed: 1,
         jobs: 1,
     }

@@ -9,6 +9,7 @@ fn run(layouts: &[&str], shares: &[u64]) -> SteadyBenchReport {
         shares: shares.to_vec(),
         num: 6000,
         value_size: 4080,
+        write_buffer_size: None,
         seed: 1,
         jobs: 1,
     };
