@@ -152,7 +152,6 @@ impl ScanArgs {
             lower: lower.map(Into::into),
             upper: upper.map(Into::into),
             fill_cache: false,
-            read_ahead_bytes: 1 << 20,
             ..ReadOptions::default()
         };
         let format = session.out.entry_format()?;

@@ -224,7 +224,8 @@ impl Keyspace {
             Some(losses) => read.passing(losses),
             None => read,
         };
-        let (entries, tombstones) = sources(&view, seq, &store.cache, &read)?;
+        let (entries, tombstones) =
+            sources(&view, seq, &store.cache, &read, options.read_ahead_bytes_total)?;
         let bounds = IterBounds { lower: options.lower, upper: options.upper };
         let pin = Some(Box::new((view, Arc::clone(&self.shared))) as Box<_>);
         let losses = store.losses.clone();

@@ -337,9 +337,12 @@ pub struct ReadOptions<'a> {
     pub upper: Option<Bytes>,
     /// Whether the blocks that are read go into the cache.
     pub fill_cache: bool,
-    /// How far to read ahead once the iterator moves steadily in one direction; 0 for no
-    /// read-ahead.
+    /// How far to read ahead in each sorted run once the iterator moves steadily in one direction; 0
+    /// for no read-ahead.
     pub read_ahead_bytes: usize,
+    /// How far to read ahead in all sorted runs together, in memory as well. Each has a part by the
+    /// square root of its length: that way the disk seeks least.
+    pub read_ahead_bytes_total: usize,
     /// How much the first read after a seek fetches from each sorted run; 0 for one block. For a
     /// scan that is known to be long, a larger value saves seeks of the disk.
     pub read_ahead_bytes_min: usize,
@@ -384,7 +387,8 @@ impl Default for ReadOptions<'_> {
             lower: None,
             upper: None,
             fill_cache: true,
-            read_ahead_bytes: 256 << 10,
+            read_ahead_bytes: 8 << 20,
+            read_ahead_bytes_total: 32 << 20,
             read_ahead_bytes_min: 0,
         }
     }

@@ -155,6 +155,13 @@ impl TableIter {
         TableIter { front: front.cloned(), ..self }
     }
 
+    /// The next seek continues the scan of `before`, which read another table: read-ahead goes on as
+    /// far as it had come.
+    pub(crate) fn go_on_from(&mut self, before: &TableIter) {
+        self.read_ahead.go_on_from(&before.read_ahead);
+        self.index_read_ahead.go_on_from(&before.index_read_ahead);
+    }
+
     /// Whether `user_key` is before the front.
     #[inline]
     fn is_before_front(&self, user_key: &[u8]) -> bool {

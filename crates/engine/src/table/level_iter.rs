@@ -1,7 +1,7 @@
 //! An iterator over a sorted run: tables that follow one another without overlap.
 //!
 //! A table is opened when the iterator reaches it, so that a short scan of a wide level opens one
-//! table.
+//! table. A scan that moves on to the next table reads ahead as far as it did in the one before.
 
 use super::block::compare_user_keys;
 use super::iter::{TableIter, TableReadOptions};
@@ -60,6 +60,16 @@ impl<R: SortedRun> LevelIter<R> {
         Ok(true)
     }
 
+    /// Like `open`, for a scan that moves on from the current table.
+    fn go_on_in(&mut self, index: usize) -> Result<bool, EngineError> {
+        let before = self.iter.take();
+        let is_there = self.open(index)?;
+        if let (Some(iter), Some(before)) = (&mut self.iter, before) {
+            iter.go_on_from(&before);
+        }
+        Ok(is_there)
+    }
+
     /// The run and the index of the current table. After an error, that is the table that failed.
     pub(crate) fn place(&self) -> (&R, usize) {
         (&self.run, self.table_index)
@@ -83,7 +93,7 @@ impl<R: SortedRun> LevelIter<R> {
     /// Moves to the first entry of the next table, while the current one has no more entries.
     fn skip_forward(&mut self) -> Result<(), EngineError> {
         while self.iter.as_ref().is_some_and(|iter| !iter.valid()) {
-            if self.open(self.table_index + 1)?
+            if self.go_on_in(self.table_index + 1)?
                 && let Some(iter) = &mut self.iter
             {
                 iter.seek_to_first()?;
@@ -99,7 +109,7 @@ impl<R: SortedRun> LevelIter<R> {
                 self.iter = None;
                 return Ok(());
             };
-            self.open(before)?;
+            self.go_on_in(before)?;
             if let Some(iter) = &mut self.iter {
                 iter.seek_to_last()?;
             }

@@ -2,16 +2,17 @@
 //! in order.
 //!
 //! A seek of the disk costs as much as about 2 MB of transfer, but a short scan must not pay for
-//! blocks that it never reaches. So the first read fetches one block, the second fetches 16 KiB,
-//! and from there reads double up to the limit. If read-ahead meets damage, only the requested
+//! blocks that it never reaches. So the first read fetches one block, the second fetches 64 KiB,
+//! and from there each read is four times as long, up to the limit. A scan that goes on in the next
+//! table of a run goes on with the length that it had. If read-ahead meets damage, only the requested
 //! block is read: the iterator may never reach the damage, and the blocks before it are good.
 
 use imbrex_files::{FileReader, FilesError};
 use std::cell::Cell;
 use std::ops::Range;
 
-const FIRST_AHEAD_LEN_BYTES: usize = 16 << 10;
-const GROWTH: usize = 2;
+const FIRST_AHEAD_LEN_BYTES: usize = 64 << 10;
+const GROWTH: usize = 4;
 
 thread_local! {
     /// The longest buffer of a dropped iterator. A new one would cost more than a short scan: the
@@ -34,6 +35,8 @@ pub(crate) struct ReadAhead {
     ahead_len_bytes: usize,
     ahead_len_bytes_min: usize,
     ahead_len_bytes_max: usize,
+    /// With what the next seek begins, if that is more than the minimum.
+    next_len_bytes: usize,
     /// Read-ahead is off until the next seek, because there is damage in its direction.
     is_halted: bool,
 }
@@ -50,6 +53,7 @@ impl ReadAhead {
             ahead_len_bytes: ahead_len_bytes_min,
             ahead_len_bytes_min,
             ahead_len_bytes_max: ahead_len_bytes_max.max(ahead_len_bytes_min),
+            next_len_bytes: 0,
             is_halted: false,
         }
     }
@@ -137,8 +141,16 @@ impl ReadAhead {
 
     /// Called on a seek: read-ahead restarts at its minimum.
     pub(crate) fn restart(&mut self) {
-        self.ahead_len_bytes = self.ahead_len_bytes_min;
+        let next_len_bytes = std::mem::take(&mut self.next_len_bytes);
+        self.ahead_len_bytes = self.ahead_len_bytes_min.max(next_len_bytes);
         self.is_halted = false;
+    }
+
+    /// The next seek continues the scan of `before`, which read another file.
+    pub(crate) fn go_on_from(&mut self, before: &ReadAhead) {
+        let len_bytes = before.ahead_len_bytes.saturating_mul(GROWTH);
+        let is_going = before.ahead_len_bytes > before.ahead_len_bytes_min && !before.is_halted;
+        self.next_len_bytes = if is_going { len_bytes.min(self.ahead_len_bytes_max) } else { 0 };
     }
 }
 

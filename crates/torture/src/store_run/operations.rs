@@ -240,6 +240,8 @@ impl<'a> Life<'a> {
             fill_cache: rig.prng.chance(1, 2),
             read_ahead_bytes: rig.prng.below(3) as usize * 8192,
             read_ahead_bytes_min: rig.prng.below(2) as usize * 5000,
+            // It changes no byte that is returned, so it costs no draw.
+            read_ahead_bytes_total: 24 << 10,
         };
         let in_words = |key: &Option<Bytes>| key.as_ref().map(|key| key_in_words(key));
         let (from, to) = (in_words(&lower), in_words(&upper));

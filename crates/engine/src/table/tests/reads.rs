@@ -1,6 +1,7 @@
 //! The file reads that an operation causes: one for a get, few and growing for a scan.
 
 use super::*;
+use crate::table::iter::TableIter;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -107,11 +108,38 @@ fn a_scan_reads_more_and_more_and_nothing_twice() {
         let data_len_bytes = table.properties().data_len_bytes;
         reads.retain(|read| read.start < data_len_bytes);
         let lens: Vec<u64> = reads.iter().map(|read| (read.end - read.start) >> 10).collect();
-        assert_eq!(lens[..6], [4, 16, 32, 64, 128, 256], "KiB, backwards: {backwards}");
+        assert_eq!(lens[..6], [4, 64, 256, 256, 256, 256], "KiB, backwards: {backwards}");
         assert!(reads.len() < 16, "{lens:?}");
         let covered: u64 = reads.iter().map(|read| read.end - read.start).sum();
         assert!(covered < data_len_bytes + (100 << 10), "{covered} of {data_len_bytes}");
     }
+}
+
+#[test]
+fn a_scan_goes_on_in_the_next_table_as_far_ahead_as_before() {
+    let (file, table) = sample();
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let first_read = |before: Option<&TableIter>| {
+        let mut iter = table.iter(options.clone());
+        before.into_iter().for_each(|before| iter.go_on_from(before));
+        file.take_reads();
+        iter.seek_to_first().unwrap();
+        let data = file.take_reads().pop().unwrap();
+        ((data.end - data.start) >> 10, iter)
+    };
+    let (alone, mut iter) = first_read(None);
+    assert_eq!(alone, 4, "KiB");
+    assert_eq!(first_read(Some(&iter)).0, 4, "one read is no scan");
+    while iter.valid() {
+        iter.next().unwrap();
+    }
+    let (after, mut next) = first_read(Some(&iter));
+    assert_eq!(after, 256, "KiB");
+    next.seek_to_first().unwrap();
+    file.take_reads();
+    next.seek(InternalKey::new(b"key001500", Trailer(u64::MAX))).unwrap();
+    let data = file.take_reads().pop().unwrap();
+    assert!(data.end - data.start < 8 << 10, "a later seek is one of its own: {data:?}");
 }
 
 #[test]
