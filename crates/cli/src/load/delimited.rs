@@ -51,17 +51,34 @@ impl Delimited {
     }
 }
 
+/// A file without a header has its first row here, which may be long.
+const LISTED_NAME_COUNT_MAX: usize = 12;
+const LISTED_NAME_LEN_MAX: usize = 40;
+
+/// The names of the columns, as a message lists them.
+fn listed(header: &Row) -> String {
+    let shown = |cell: &[u8]| {
+        let name = String::from_utf8_lossy(cell).escape_debug().to_string();
+        match name.char_indices().nth(LISTED_NAME_LEN_MAX) {
+            Some((at, _)) => format!("{}...", &name[..at]),
+            None => name,
+        }
+    };
+    let mut names: Vec<_> = header.cells().take(LISTED_NAME_COUNT_MAX).map(shown).collect();
+    let more_count = header.cells().count() - names.len();
+    if more_count > 0 {
+        names.push(format!("and {more_count} more"));
+    }
+    names.join(", ")
+}
+
 fn column(header: &Row, field: &str, name: &str) -> Result<usize, CliError> {
     header.cells().position(|cell| cell == field.as_bytes()).ok_or_else(|| {
-        let cells: Vec<_> = header
-            .cells()
-            .map(|cell| String::from_utf8_lossy(cell).escape_debug().to_string())
-            .collect();
         CliError::data(format!(
             "{name}: line {} names no column {field:?}; it names {}; choose columns with --key-field \
              and --value-field, or pass --no-header",
             header.line.max(1),
-            cells.join(", ")
+            listed(header)
         ))
     })
 }

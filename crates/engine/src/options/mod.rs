@@ -236,7 +236,8 @@ pub struct KeyspaceOptions {
     /// How data blocks are compressed.
     pub compression: Compression,
     /// Filter bits per key; 0 for no filter. With 10 bits, about one lookup of a missing key in a
-    /// hundred passes the filter.
+    /// hundred passes the filter. With lazy leveling, tables above the base have six more, because a
+    /// lookup passes the filters of all runs.
     pub filter_bits_per_key: u32,
     /// The compaction policy.
     pub compaction: CompactionKind,

@@ -133,6 +133,11 @@ fn the_error_for_a_missing_column_lists_the_columns() {
             "{error}"
         );
     }
+    // The first row of a file without a header.
+    let long = format!("{}\n", vec!["v".repeat(4000); 20].join(","));
+    let error = open(&long, b',', ("key", "value")).err().unwrap().to_string();
+    assert!(error.contains(&format!("{}..., and 8 more;", "v".repeat(40))), "{error}");
+    assert!(error.len() < 1000, "{error}");
     let empty = open("", b',', ("key", "value")).err().unwrap();
     assert!(empty.to_string().contains("x: line 1 names no column"), "{empty}");
 }

@@ -12,7 +12,7 @@ use crate::band::Band;
 use crate::batch::KeyspaceId;
 use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
-use crate::options::KeyspaceOptions;
+use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::range_del::FragmentedTombstones;
 use crate::store::space::LONG_KEY_LEN_BYTES;
 use crate::table::{
@@ -20,6 +20,7 @@ use crate::table::{
     ValuePlace,
 };
 use crate::version::edit::{LogId, TableAdd};
+use crate::version::partitions::BASE_LEVEL;
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
 use imbrex_files::{CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted};
@@ -155,6 +156,16 @@ fn stream_of(keyspace: KeyspaceId, cuts: &[Bytes], user_key: &[u8]) -> u32 {
     start.map_or(keyspace.0, |start| crc32c::crc32c_append(keyspace.0, start))
 }
 
+/// How many more filter bits tables above the base have with lazy leveling.
+const UPPER_FILTER_BITS: u32 = 6;
+const FILTER_BITS_MAX: u32 = 100;
+
+fn filter_bits_per_key(spec: &OutputSpec) -> u32 {
+    let bits = spec.options.filter_bits_per_key;
+    let is_upper = spec.options.compaction == CompactionKind::Lazy && spec.level < BASE_LEVEL;
+    if is_upper && bits > 0 { (bits + UPPER_FILTER_BITS).min(FILTER_BITS_MAX) } else { bits }
+}
+
 /// A table is at least so many times as long as the bounds that its record in the catalog holds
 /// beyond short keys.
 const TABLE_LEN_PER_BOUNDS: u64 = 512;
@@ -283,7 +294,7 @@ impl OutputWriter {
             table_id: self.table.0,
             block_len_bytes: options.block_len_bytes as usize,
             compression: options.compression,
-            filter_bits_per_key: options.filter_bits_per_key,
+            filter_bits_per_key: filter_bits_per_key(&self.spec),
             histogram_len_bytes: options.histogram_len_bytes as usize,
             log_frame_len_bytes: self.spec.band.as_ref().map_or(0, |band| band.frame_len_bytes()),
             ..TableOptions::default()
