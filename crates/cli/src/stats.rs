@@ -91,6 +91,16 @@ fn levels(report: &mut Report, metrics: &Metrics) {
                 }),
             );
         }
+        if let Some(own) = &keyspace.partitions {
+            count(report, "partitions", own.count as u64);
+            if let Some(merge) = &own.base_merge {
+                let key = merge.next_key.escape_ascii().to_string();
+                let left = ByteSize(merge.left_len_bytes);
+                let shown = format!("{left} of runs left, continues at key \"{key}\"");
+                let json = json!({ "left_len_bytes": merge.left_len_bytes, "next_key": key });
+                report.row("base merge", shown, json);
+            }
+        }
     }
 }
 

@@ -127,7 +127,8 @@ pub use watch::{Progress, Watch};
 /// What a store consists of and what it did, for people and for measurements. Not stable.
 pub mod inspect {
     pub use crate::metrics::{
-        CompactionLine, KeyspaceMetrics, LevelMetrics, OutputTable, StallMetrics,
+        BaseMergeMetrics, CompactionLine, KeyspaceMetrics, LevelMetrics, OutputTable,
+        PartitionMetrics, StallMetrics,
     };
     pub use crate::open::dump::{DumpSink, dump_log, dump_records, dump_table};
 }

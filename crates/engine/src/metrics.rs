@@ -90,6 +90,28 @@ pub struct KeyspaceMetrics {
     pub levels: Vec<LevelMetrics>,
     /// Length of the tables of level 0 whose values are in the order in which they were written.
     pub unsorted_len_bytes: u64,
+    /// With lazy leveling: its partitions.
+    pub partitions: Option<PartitionMetrics>,
+}
+
+/// The partitions of a keyspace with lazy leveling.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct PartitionMetrics {
+    /// Their number.
+    pub count: usize,
+    /// The base merge under way, between two of its pieces or in one.
+    pub base_merge: Option<BaseMergeMetrics>,
+}
+
+/// A merge of a partition into the base that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct BaseMergeMetrics {
+    /// The first key that is not merged yet.
+    pub next_key: Vec<u8>,
+    /// Length of the tables above the base that it still has to merge, at most.
+    pub left_len_bytes: u64,
 }
 
 /// What the store did since it was opened, and what it holds now.

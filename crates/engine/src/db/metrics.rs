@@ -1,8 +1,9 @@
 //! Collecting the metrics of a store, and its properties by name.
 
 use crate::EngineError;
-use crate::metrics::{KeyspaceMetrics, LevelMetrics, Metrics};
+use crate::metrics::{BaseMergeMetrics, KeyspaceMetrics, LevelMetrics, Metrics, PartitionMetrics};
 use crate::store::Store;
+use crate::version::Version;
 use std::sync::atomic::Ordering;
 
 /// Collects all metrics. Cost: a walk over all tables.
@@ -69,6 +70,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
                 })
                 .collect(),
             unsorted_len_bytes,
+            partitions: keyspace.minds_slack().then(|| partitions(&view.version)),
         });
     }
     metrics
@@ -96,4 +98,13 @@ pub(crate) fn property(store: &Store, name: &str) -> Option<String> {
         },
         _ => return None,
     })
+}
+
+/// The partitions of a keyspace with lazy leveling.
+fn partitions(version: &Version) -> PartitionMetrics {
+    let base_merge = version.partitions.merge.as_ref().map(|merge| BaseMergeMetrics {
+        next_key: merge.next.to_vec(),
+        left_len_bytes: merge.left(version).map(|(_, _, slot)| slot.meta.len_bytes).sum(),
+    });
+    PartitionMetrics { count: version.partitions.count(), base_merge }
 }

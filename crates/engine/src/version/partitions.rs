@@ -22,9 +22,10 @@
 //!
 //! Not here: when a merge begins and how far a piece goes (`compaction::policy::lazy`).
 
-use super::{KeyRange, LEVEL_COUNT, Level, RunId};
+use super::{KeyRange, LEVEL_COUNT, Level, RunId, TableSlot, Version};
 use bytes::Bytes;
 use std::fmt;
+use std::sync::Arc;
 
 /// The level of the base.
 pub(crate) const BASE_LEVEL: u8 = LEVEL_COUNT as u8 - 1;
@@ -46,6 +47,18 @@ impl BaseMerge {
     /// Whether the whole merge, including its finished part, has keys of `range`.
     pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
         !range.ends_before(&self.start) && self.end.as_ref().is_none_or(|end| range.smallest < *end)
+    }
+
+    /// The tables that it still has to merge, with their places; those of newer runs first.
+    pub(crate) fn left<'a>(
+        &'a self,
+        version: &'a Version,
+    ) -> impl Iterator<Item = (u8, RunId, &'a Arc<TableSlot>)> {
+        version.places().take_while(|(level, ..)| *level < BASE_LEVEL).filter(|(_, run, slot)| {
+            *run <= self.run_max
+                && !slot.meta.ends_before(&self.next)
+                && self.end.as_ref().is_none_or(|end| slot.meta.smallest < *end)
+        })
     }
 }
 

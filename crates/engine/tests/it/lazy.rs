@@ -103,7 +103,7 @@ fn a_sequential_load_writes_each_byte_once_behind_the_log() {
 #[test]
 fn a_base_merge_goes_on_after_a_crash() {
     const KEY_COUNT: u64 = 20_000;
-    let mut went_on_count = 0;
+    let (mut went_on_count, mut under_way_count) = (0, 0);
     for seed in 0..4 {
         let stage = seeded(34, seed);
         let mut prng = Prng::new(seed).derive("lazy cuts");
@@ -120,6 +120,12 @@ fn a_base_merge_goes_on_after_a_crash() {
             stage.crash(db, &mut prng);
             db = stage.reopen(long_merges()).unwrap();
             compare(&db, &map, &format!("seed {seed}, round {round}"));
+            let metrics = db.metrics();
+            let partitions = metrics.keyspaces[0].partitions.as_ref().unwrap();
+            if let Some(merge) = &partitions.base_merge {
+                assert!(merge.left_len_bytes > 0, "{merge:?}");
+                under_way_count += 1;
+            }
             db.wait_idle().unwrap();
             let after = pieces(&db).first().copied();
             went_on_count += u32::from(after.zip(before).is_some_and(|(a, b)| a < b));
@@ -141,4 +147,5 @@ fn a_base_merge_goes_on_after_a_crash() {
         stage.world.drop_jobs();
     }
     assert!(went_on_count > 0, "{went_on_count} merges went on");
+    assert!(under_way_count > 0, "the metrics show a merge under way");
 }

@@ -258,20 +258,8 @@ impl Survey {
     fn merge_under_way<'a>(&self, situation: &Situation<'a>) -> Option<&'a BaseMerge> {
         let version: &'a Version = situation.version;
         let merge = version.partitions.merge.as_ref()?;
-        members(version, merge).next().map(|_| merge)
+        merge.left(version).next().map(|_| merge)
     }
-}
-
-/// The tables that a base merge still has to merge, with their places; those of newer runs first.
-fn members<'a>(
-    version: &'a Version,
-    merge: &'a BaseMerge,
-) -> impl Iterator<Item = (u8, RunId, &'a Arc<TableSlot>)> {
-    version.places().take_while(|(level, ..)| *level < BASE_LEVEL).filter(|(_, run, slot)| {
-        *run <= merge.run_max
-            && !slot.meta.ends_before(&merge.next)
-            && merge.end.as_ref().is_none_or(|end| slot.meta.smallest < *end)
-    })
 }
 
 /// The length of a piece.
@@ -297,7 +285,7 @@ fn margin_len(situation: &Situation<'_>) -> u64 {
 /// Whether the base merge under way should go on now.
 fn is_due(situation: &Situation<'_>, survey: &Survey, merge: &BaseMerge) -> bool {
     let version = situation.version;
-    let left: u64 = members(version, merge).map(|(_, _, slot)| slot.meta.len_bytes).sum();
+    let left: u64 = merge.left(version).map(|(_, _, slot)| slot.meta.len_bytes).sum();
     let partitions = &version.partitions;
     let last = merge.end.as_ref().map_or(partitions.count(), |end| partitions.find(end));
     let own = &survey.shapes[partitions.find(&merge.start)..last.max(1)];
@@ -314,7 +302,7 @@ fn is_blocked(situation: &Situation<'_>, merge: &BaseMerge) -> bool {
 
 fn go_on(situation: &Situation<'_>, merge: &BaseMerge) -> Option<Plan> {
     let left_len_bytes =
-        members(situation.version, merge).map(|(_, _, slot)| slot.meta.len_bytes).sum();
+        merge.left(situation.version).map(|(_, _, slot)| slot.meta.len_bytes).sum();
     let cuts = &situation.version.partitions.cuts;
     piece(situation, merge, cuts, Reason::Base { left_len_bytes })
 }
@@ -359,7 +347,7 @@ fn parts_of<'a>(
     len_bytes: u64,
 ) -> Option<Parts<'a>> {
     let version: &'a Version = situation.version;
-    let mut upper: Vec<_> = members(version, merge).collect();
+    let mut upper: Vec<_> = merge.left(version).collect();
     let first = upper.iter().map(|(_, _, slot)| &slot.meta.smallest).min()?;
     let base = version.levels[UPPER_COUNT].runs.first().map_or(&[][..], |run| &run.tables[..]);
     let from = base.partition_point(|table| table.meta.ends_before(first));
@@ -469,7 +457,7 @@ fn piece_of(
     let is_inside = |until: &Bytes| merge.end.as_ref().is_none_or(|end| until < end);
     let next = parts.until.clone().filter(is_inside).filter(|until| {
         let ends = |slot: &TableSlot| slot.meta.ends_before(until);
-        members(situation.version, merge).any(|(_, _, slot)| !ends(slot))
+        merge.left(situation.version).any(|(_, _, slot)| !ends(slot))
     });
     let merge = next.map(|next| BaseMerge { next, ..merge.clone() });
     let base = parts.base.iter().map(|slot| (BASE_LEVEL, RunId::ONLY, *slot));
@@ -569,7 +557,7 @@ fn begin_at(situation: &Situation<'_>, survey: &Survey, at: usize) -> (BaseMerge
             end: partitions.end(last),
         };
         let mut wider = (from, last);
-        for (_, _, slot) in members(version, &whole) {
+        for (_, _, slot) in whole.left(version) {
             let meta = &slot.meta;
             wider.0 = wider.0.min(partitions.find(&meta.smallest));
             let end = partitions.cuts.partition_point(|cut| !meta.ends_before(cut));
