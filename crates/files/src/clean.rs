@@ -6,6 +6,9 @@
 //!   cold     | ....................... b  c |
 //! ```
 //!
+//! If the living files of no set fit elsewhere, a set is dissolved: nothing is copied, one record says
+//! that its files are no longer a set, and its dead blocks are free.
+//!
 //! The policy chooses the victim (`plan_reclaim`) and the destination (`plan`). A step copies
 //! pieces of at most 1 MiB. Between steps nothing is reserved, so other writers never wait for a
 //! cleaner that is not running. The moves out of a victim are one record of the catalog.
@@ -134,14 +137,54 @@ impl Cleaner {
         // The copies that the background has made so far take room that comes back only with its
         // victim.
         let begun = background.take().or_else(|| self.begin_cleaning(Urgency::NoSpace));
-        let Some(mut cleaning) = begun else {
+        if let Some(mut cleaning) = begun {
+            while !cleaning.step(self, u64::MAX)? {}
+        } else if !self.dissolve_set()? {
             return Err(no_space.into());
-        };
-        while !cleaning.step(self, u64::MAX)? {}
-        drop(cleaning);
+        }
         // This terminates: each round resets a zone, or leaves one that readers pin and that is not
-        // chosen again.
+        // chosen again, or dissolves a set.
         self.reclaimer.reclaim()
+    }
+
+    /// Gives back the dead blocks of the set that has most. Its living files stay where they are and
+    /// are no longer a set. Returns false if no set has dead blocks that can be given back.
+    fn dissolve_set(&self) -> Result<bool, FilesError> {
+        let mut live = self.committer.lock();
+        live.check()?;
+        let sets = self.space.with(|map| map.dissolvable_spans());
+        let members_of = |span: BlockRange| {
+            let of_span = live.namespace.files().filter(move |file| file.span == Some(span));
+            let bodies = of_span.filter_map(|file| live.bodies.get(&file.id).map(Arc::clone));
+            bodies.collect::<Vec<_>>()
+        };
+        let mut candidates = sets.into_iter().map(|(span, held)| (span, held, members_of(span)));
+        // Of a file whose removal is not durable yet, the blocks are held and no longer named.
+        let found = candidates.find_map(|(span, held, members)| {
+            let mut living: Vec<_> = members.iter().flat_map(|body| body.ranges()).collect();
+            living.sort();
+            let living_len: Blocks = living.iter().map(|run| run.len).sum();
+            (living_len == held).then_some((span, members, living))
+        });
+        let Some((span, members, living)) = found else { return Ok(false) };
+        // The record takes no more than the spans that it removes.
+        self.committer.admit(&live, 0, CommitKind::Upkeep)?;
+        let dead = self.space.with(|map| map.dissolve_span(span, &living));
+        let dead: Vec<_> =
+            dead.into_iter().map(|run| Arc::new(self.space.hold_nameless(run))).collect();
+        let mut edits = Vec::new();
+        for body in members {
+            let placed = body.placed.load_full();
+            edits.push(Edit::Move { id: body.id, extents: placed.extents.to_vec() });
+            body.placed.store(Arc::new(Placed { span: None, ..Placed::clone(&placed) }));
+        }
+        let left = Placed { extents: Box::default(), span: Some(span), holds: Vec::new() };
+        let frees = PendingFrees { left: vec![(Arc::new(left), dead)], ..PendingFrees::default() };
+        let ticket = live.enqueue(edits, frees, true);
+        drop(live);
+        self.committer.settle(ticket)?;
+        self.counts.cleaned_zone();
+        Ok(true)
     }
 
     /// Chooses a victim and takes it out of use; `None` if there is nothing to clean.

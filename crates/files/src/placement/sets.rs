@@ -12,12 +12,14 @@
 //!
 //! A set goes to the first free run, by address, that holds it. If there is none it is cut into as
 //! few sets as the runs allow, and a file that no run holds is cut into extents: full drives get
-//! slower, not stuck. Moving is the last resort. When a write does not fit, the living members of
-//! the set with the most dead blocks go elsewhere, so that its space comes back. Part of the
-//! reserve is kept for that.
+//! slower, not stuck. Moving is the last resort but one. When a write does not fit, the living members
+//! of the set with the most dead blocks go elsewhere, so that its space comes back. Part of the
+//! reserve is kept for that. If the living members of no set fit elsewhere, the set with the most dead
+//! blocks is dissolved: its living members stay, and the gaps between them are free. So whatever is dead
+//! comes back in the end.
 //!
 //! Source: SEALDB, section III-A. There the space of a set waits until its last member is dead;
-//! moving the living members is ours.
+//! moving the living members and dissolving sets is ours.
 
 use super::draft::RunDraft;
 use super::growing;

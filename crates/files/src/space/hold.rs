@@ -49,6 +49,11 @@ impl Space {
         self.hold(range, true)
     }
 
+    /// A hold on blocks that the map already counts as held, and that belong to no file.
+    pub(crate) fn hold_nameless(self: &Arc<Self>, range: BlockRange) -> Hold {
+        self.hold(range, false)
+    }
+
     fn hold(self: &Arc<Self>, range: BlockRange, named: bool) -> Hold {
         let state = HoldState { len: range.len, named };
         Hold { space: Arc::clone(self), start: range.start, state: Mutex::new(state) }

@@ -359,6 +359,36 @@ impl SpaceMap {
         self.unzoned.as_ref()?.spans.deadest(self.free())
     }
 
+    /// The spans that may be dissolved, those with most dead blocks first, each with the number of its
+    /// held blocks.
+    pub(crate) fn dissolvable_spans(&self) -> Vec<(BlockRange, Blocks)> {
+        let spans = self.unzoned.iter().flat_map(|unzoned| unzoned.spans.dissolvable());
+        spans.collect()
+    }
+
+    /// Dissolves the span `range`, in which `living` are all held blocks, in order. Returns its dead
+    /// runs. They are held, and the caller gives them back once no catalog names the span.
+    pub(crate) fn dissolve_span(
+        &mut self,
+        range: BlockRange,
+        living: &[BlockRange],
+    ) -> Vec<BlockRange> {
+        let unzoned = self.unzoned.as_mut().expect("only disks without zones have spans");
+        unzoned.spans.dissolve(range);
+        let mut dead = Vec::new();
+        let mut at = range.start;
+        let end = BlockRange::new(range.end(), Blocks::ZERO);
+        for run in living.iter().chain([&end]) {
+            assert!(at <= run.start, "P1: the files of span {range} overlap");
+            if at < run.start {
+                dead.push(BlockRange::new(at, run.start - at));
+            }
+            at = run.end();
+        }
+        self.held += dead.iter().map(|run| run.len).sum();
+        dead
+    }
+
     /// Everything that files could ever use.
     pub fn capacity(&self) -> Blocks {
         self.capacity

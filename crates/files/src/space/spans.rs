@@ -3,6 +3,7 @@
 //! ```text
 //!   span      | table | table (dead) | table |      one set: written together, read together
 //!             ^ 2/3 held: the dead third stays until the other two are dead or moved
+//!   dissolved | table |     free     | table |      on a full drive: the other two stay, on their own
 //! ```
 //!
 //! A file that was placed in a span names it in the catalog. After a power cut the space of its
@@ -72,11 +73,33 @@ impl Spans {
     /// The span with the most dead blocks whose files can all be moved and take no more than
     /// `free`. Ties go to the lower one.
     pub(crate) fn deadest(&self, free: Blocks) -> Option<BlockRange> {
-        let found = self.by_dead.iter().rev().find(|(_, Reverse(start))| {
-            let span = &self.by_start[start];
+        let mut spans = self.by_dead();
+        let found = spans.find(|(_, span)| {
             span.held == span.named && span.held <= free && !span.cleaning && !span.pinned
         });
-        found.map(|(_, Reverse(start))| BlockRange::new(*start, self.by_start[start].len))
+        found.map(|(range, _)| range)
+    }
+
+    /// The spans with dead blocks that may be dissolved, those with most first, each with the number
+    /// of its held blocks.
+    pub(crate) fn dissolvable(&self) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
+        let spans = self.by_dead().filter(|(_, span)| span.held == span.named && !span.cleaning);
+        spans.map(|(range, span)| (range, span.held))
+    }
+
+    fn by_dead(&self) -> impl Iterator<Item = (BlockRange, &Span)> + '_ {
+        self.by_dead.iter().rev().map(|(_, Reverse(start))| {
+            let span = &self.by_start[start];
+            (BlockRange::new(*start, span.len), span)
+        })
+    }
+
+    /// Forgets a span. Its held blocks are no longer part of one; the dead ones are the caller's.
+    pub(crate) fn dissolve(&mut self, range: BlockRange) {
+        let span = self.by_start.remove(&range.start).expect("the caller looked the span up");
+        self.by_dead.remove(&(span.dead(), Reverse(range.start)));
+        self.len -= span.len;
+        self.dead -= span.dead();
     }
 
     /// Adds a span in which nothing is held yet.

@@ -274,24 +274,46 @@ fn what_lies_in_reach_is_written_later() {
     assert_eq!(map.is_turn_of(range(25, 10)), Some(true));
 }
 
-#[test]
-fn a_span_comes_back_whole() {
+/// A map with the span 100..130 of two files, of 20 blocks and of 10.
+fn with_span() -> SpaceMap {
     let mut map = unzoned(Rule::Anywhere, 300, 8);
     map.open_span(range(100, 30));
-    map.take(range(100, 10), Lane::Fresh(0), 1);
-    map.take(range(110, 20), Lane::Fresh(0), 2);
-    map.set_named(range(100, 10), true);
-    map.set_named(range(110, 20), true);
+    map.take(range(100, 20), Lane::Fresh(0), 1);
+    map.take(range(120, 10), Lane::Fresh(0), 2);
+    map.set_named(range(100, 20), true);
+    map.set_named(range(120, 10), true);
     assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (270, 0, 30));
+    map
+}
+
+#[test]
+fn a_span_comes_back_whole() {
+    let mut map = with_span();
     assert_eq!((map.unit_at(Lba::new(120)), map.unit_at(Lba::new(130))), (Some(100), None));
-    map.give(range(100, 10), true);
-    assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (270, 10, 20));
+    map.give(range(100, 20), true);
+    assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (270, 20, 10));
     assert_eq!(map.deadest_span(), Some(range(100, 30)));
     map.set_cleaning(range(100, 30), true);
     assert_eq!(map.deadest_span(), None);
     map.set_cleaning(range(100, 30), false);
-    map.give(range(110, 20), true);
+    map.give(range(120, 10), true);
     assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (300, 0, 0));
     assert_eq!(map.begin_discard(), [range(100, 30)]);
+    map.check().unwrap();
+}
+
+#[test]
+fn of_a_dissolved_span_the_dead_runs_come_back() {
+    let mut map = with_span();
+    map.give(range(120, 10), true);
+    assert_eq!(map.dissolvable_spans(), [(range(100, 30), Blocks::new(20))]);
+    let dead = map.dissolve_span(range(100, 30), &[range(100, 20)]);
+    assert_eq!(dead, [range(120, 10)]);
+    // Held until the record is durable.
+    assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (270, 0, 30));
+    map.give(range(120, 10), false);
+    assert_eq!(map.begin_discard(), [range(120, 10)]);
+    map.give(range(100, 20), true);
+    assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (300, 0, 0));
     map.check().unwrap();
 }
