@@ -27,6 +27,8 @@ pub(crate) enum Reason {
     PartitionRuns { level: u8, run_count: usize },
     /// A base merge goes on, with so many bytes above the base left before this piece.
     Base { left_len_bytes: u64 },
+    /// A table of this level was merged in part, for want of room.
+    Rest { level: u8 },
     /// A caller asked for it.
     Manual,
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Reason {
             Reason::Base { left_len_bytes } => {
                 write!(f, "base merge, {left_len_bytes} bytes left")
             }
+            Reason::Rest { level } => write!(f, "the rest of a table of level {level}"),
             Reason::Manual => f.write_str("asked for"),
         }
     }

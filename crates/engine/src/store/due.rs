@@ -4,8 +4,9 @@
 use super::{Store, gate};
 use crate::compaction::busy::KeyspacePlans;
 use crate::compaction::plan::{Plan, Work};
-use crate::compaction::policy::policy;
+use crate::compaction::policy::{policy, set_pieces};
 use crate::compaction::situation::{Room, Situation};
+use crate::options::CompactionKind;
 use crate::store::keyspace::KeyspaceState;
 use crate::version::Version;
 use std::sync::Arc;
@@ -99,14 +100,20 @@ pub(crate) fn has_compaction_due(store: &Store) -> bool {
     })
 }
 
-/// How many bytes the due compaction would write, regardless of the drive's room.
+/// How many bytes the due compaction would write, regardless of the drive's room; with sets, the
+/// shortest piece of it.
 pub(crate) fn due_compaction_cost_bytes(store: &Store) -> Option<u64> {
     let mut plans = store.plans.lock();
     let room = boundless_room(store);
     compacted_keyspaces(store).find_map(|keyspace| {
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         let plan = plan(store, &keyspace, state, room)?;
-        Some(plan.cost_bytes(room.grain_bytes, keyspace.fitted.table_len_bytes))
+        let is_in_pieces = keyspace.fitted.compaction == CompactionKind::SetAware;
+        let table_len_bytes = keyspace.fitted.table_len_bytes;
+        Some(match is_in_pieces && room.grain_bytes == 0 {
+            true => set_pieces::least_len_bytes(&plan),
+            false => plan.cost_bytes(room.grain_bytes, table_len_bytes),
+        })
     })
 }
 

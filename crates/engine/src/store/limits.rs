@@ -37,6 +37,9 @@ const DELETES_LEN_BYTES_MIN: u64 = 128 << 10;
 /// A leveled merge takes one table, as many tables' worth below it as an option allows, and one at
 /// each end of those.
 const MERGE_TABLE_COUNT: u64 = 3;
+/// The shortest piece of a set takes two tables (`set_pieces`). A quarter of a table comes from the part
+/// of the reserve that compactions may use. Unit: quarters of a table.
+const PIECE_QUARTERS: u64 = 7;
 /// A shorter level 1 would be less than what one merge takes.
 const BASE_LEVEL_TABLE_COUNT: u64 = 4;
 
@@ -119,7 +122,13 @@ impl Limits {
 
     /// How much the smallest useful merge of tables takes, of a keyspace with fitted `options`.
     pub(crate) fn merge_len_bytes(&self, options: &KeyspaceOptions) -> u64 {
+        let table_len_bytes = options.table_len_bytes;
         let table_count = MERGE_TABLE_COUNT + u64::from(options.grandparent_table_count_max);
-        options.table_len_bytes.saturating_mul(table_count).min(self.merge_len_bytes_max)
+        let least_bytes = match options.compaction {
+            CompactionKind::SetAware => table_len_bytes.saturating_mul(PIECE_QUARTERS) / 4,
+            _ => 0,
+        };
+        let max_bytes = self.merge_len_bytes_max.max(least_bytes);
+        table_len_bytes.saturating_mul(table_count).min(max_bytes)
     }
 }

@@ -278,9 +278,14 @@ fn borders(staying: &[Arc<TableSlot>], cuts: &[Bytes]) -> Vec<Bytes> {
     borders
 }
 
-/// The first key of the level that comes after a step of a manual compaction.
+/// The first key of the level that comes after a step of a manual compaction; `None` if the step ends
+/// inside a table.
 fn reach(plan: &Plan) -> Option<Bytes> {
     let input = plan.inputs.first()?;
+    if plan.stop.is_some() {
+        // The rest of the table is still to do.
+        return None;
+    }
     if input.level == plan.output().level {
         return Some(plan.range.end());
     }

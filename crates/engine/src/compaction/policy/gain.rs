@@ -16,7 +16,8 @@
 use crate::compaction::plan::{Plan, Reason};
 use crate::compaction::policy::leveled;
 use crate::compaction::situation::Situation;
-use crate::version::{KeyRange, LEVEL_COUNT, TableMeta, Version};
+use crate::version::{KeyRange, LEVEL_COUNT, TableMeta, TableSlot, Version};
+use std::sync::Arc;
 
 /// How many victims are tried, those that free most first. Others overlap them or find no room
 /// either.
@@ -41,6 +42,27 @@ impl Gain {
 
 /// The merge that frees most for each byte that it moves, of those that the drive has room for.
 pub(super) fn plan(situation: &Situation<'_>) -> Option<Plan> {
+    order(situation).into_iter().find_map(|(level, at)| match level {
+        0 => leveled::plan_runs(situation),
+        _ => plan_from(situation, level as u8, at),
+    })
+}
+
+/// The victims in the order of [`plan`], each with its level. For level 0 these are the tables of its
+/// oldest run.
+pub(super) fn victims(situation: &Situation<'_>) -> Vec<(u8, Arc<TableSlot>)> {
+    let mut victims = Vec::new();
+    for (level, at) in order(situation) {
+        let Some(oldest) = situation.version.levels[level].runs.last() else { continue };
+        let tables = &oldest.tables[..];
+        let chosen = if level == 0 { tables } else { tables.get(at..=at).unwrap_or_default() };
+        victims.extend(chosen.iter().map(|slot| (level as u8, Arc::clone(slot))));
+    }
+    victims
+}
+
+/// The levels and indexes of the victims, those that free most for each byte first.
+fn order(situation: &Situation<'_>) -> Vec<(usize, usize)> {
     let version = situation.version;
     let mut victims = vec![(level_0(version).per_mib(), 0, 0)];
     for level in 1..LEVEL_COUNT - 1 {
@@ -51,10 +73,8 @@ pub(super) fn plan(situation: &Situation<'_>) -> Option<Plan> {
     }
     victims.retain(|(per_mib, ..)| *per_mib > 0);
     victims.sort_by_key(|&(per_mib, level, at)| (std::cmp::Reverse(per_mib), level, at));
-    victims.into_iter().take(VICTIM_COUNT_MAX).find_map(|(_, level, at)| match level {
-        0 => leveled::plan_runs(situation),
-        _ => plan_from(situation, level as u8, at),
-    })
+    victims.truncate(VICTIM_COUNT_MAX);
+    victims.into_iter().map(|(_, level, at)| (level, at)).collect()
 }
 
 /// Table `at` of `level`, with as many of its neighbours as the drive has room for.
@@ -147,6 +167,6 @@ fn hidden_by_deletes<'a>(
     u64::try_from(share / u128::from(entry_count.max(1))).unwrap_or(u64::MAX).min(next_len_bytes)
 }
 
-fn len_bytes(tables: &[std::sync::Arc<crate::version::TableSlot>]) -> u64 {
+fn len_bytes(tables: &[Arc<TableSlot>]) -> u64 {
     tables.iter().map(|table| table.meta.len_bytes).sum()
 }

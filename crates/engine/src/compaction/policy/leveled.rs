@@ -359,6 +359,7 @@ fn is_lonely(situation: &Situation<'_>, table: &Arc<TableSlot>) -> bool {
     // A table that was a log stores its values in write order. It is rewritten in key order before
     // it goes down.
     !table.meta.is_logged
+        && !table.meta.has_front
         && !situation.busy.has_table(table)
         && !situation.busy.writes_to(1, &range)
         && levels[0]
@@ -519,8 +520,11 @@ pub(super) fn build(
     let disjoint = level > 0 || are_disjoint(&victims);
     let is_light = |t: &Arc<TableSlot>| is_light_on_grandparents(situation, level, &t.meta.range());
     let is_on_flash = |t: &Arc<TableSlot>| situation.facts.is_on_flash(t);
+    // The dead part of a table with a front comes back only when the table is rewritten.
+    let is_whole = |t: &Arc<TableSlot>| !t.meta.has_front;
     let moves = below.is_empty()
         && disjoint
+        && victims.iter().all(is_whole)
         && victims.iter().all(is_light)
         && !victims.iter().any(is_on_flash);
     let work = if moves { Work::Move } else { Work::Merge };

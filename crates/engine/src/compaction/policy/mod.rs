@@ -9,6 +9,7 @@ pub(crate) mod lazy;
 pub(crate) mod leveled;
 pub(crate) mod sequentiality;
 pub(crate) mod set_aware;
+pub(crate) mod set_pieces;
 pub(crate) mod smrdb;
 #[cfg(test)]
 mod tests;

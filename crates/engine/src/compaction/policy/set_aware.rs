@@ -11,6 +11,8 @@
 //! each read once, one after another. Sets with more dead members supply victims first, so that
 //! their space returns whole.
 //!
+//! A merge for which the drive has no room is done in pieces, each a set (`set_pieces`).
+//!
 //! Invariants
 //!   E1  Outputs to level 2 and below are persisted in one call, as one group. Outputs to levels 0
 //!       and 1 are not.
@@ -22,6 +24,7 @@
 
 use crate::compaction::plan::{Plan, Work};
 use crate::compaction::policy::leveled::Leveled;
+use crate::compaction::policy::set_pieces;
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::KeyspaceOptions;
 use crate::version::Version;
@@ -37,7 +40,8 @@ pub(crate) struct SetAware;
 
 impl Policy for SetAware {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        Leveled.plan(situation).map(as_set)
+        let plan = set_pieces::go_on(situation).or_else(|| Leveled.plan(situation));
+        plan.or_else(|| set_pieces::begin(situation)).map(as_set)
     }
 
     fn plan_manual(
@@ -48,7 +52,12 @@ impl Policy for SetAware {
         from: Option<&[u8]>,
     ) -> ManualPlan {
         match Leveled.plan_manual(situation, level, range, from) {
-            ManualPlan::Run(plan) => ManualPlan::Run(Box::new(as_set(*plan))),
+            ManualPlan::Run(plan) => {
+                // If no piece fits either, the error of the whole reports how much space is missing.
+                let is_short = !situation.fits(&plan);
+                let piece = is_short.then(|| set_pieces::first_piece(situation, &plan)).flatten();
+                ManualPlan::Run(Box::new(as_set(piece.unwrap_or(*plan))))
+            }
             other => other,
         }
     }

@@ -1,15 +1,16 @@
 //! The planner as scripts: shapes of a tree, and the plans they give.
 //!
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n] [tombstones=n]
-//! [unit=n] [set=group/tables] [shares=a:2,c:1] [kept=yes] [logged=yes] [flash=yes] [aside=why]`.
+//! [unit=n] [set=group/tables] [shares=a:2,c:1] [kept=yes] [logged=yes] [front=yes] [flash=yes] [aside=why]`.
 //! `shares` says where the bytes are, in MB; `kept`: a checkpoint keeps the table; `logged`: it was
-//! a log; `flash`: it was a log on flash and is still stored there; `aside`: it was set aside.
+//! a log; `front`: what it had before its first key was merged; `flash`: it was a log on flash and is
+//! still stored there; `aside`: it was set aside.
 //!
 //! `plan` prints the next plan and where its routes lead. With `apply` the plan is carried out on
 //! paper: a merge yields one table over its inputs' range; with routes, each input consists of its
 //! two end keys, which follow their routes. `slack` sets how much may be written before puts are
-//! refused, `cuts` where partitions begin; `version-add` adds tables. With `start` the plan keeps running. `windows` prints
-//! the windows that gear chose.
+//! refused, `cuts` where partitions begin; `version-add` adds tables, `version-remove` removes some.
+//! With `start` the plan keeps running. `windows` prints the windows that gear chose.
 
 use super::*;
 use crate::batch::KeyspaceId;
@@ -109,6 +110,7 @@ impl Paper {
                 }
                 Some(("aside", why)) => _ = self.busy.set_aside.insert(meta.id, why.to_owned()),
                 Some(("kept", _)) => _ = self.facts.kept.insert(meta.id),
+                Some(("front", _)) => meta.has_front = true,
                 Some(("logged", _)) => meta.is_logged = true,
                 Some(("flash", _)) => {
                     meta.is_logged = true;
@@ -296,6 +298,9 @@ fn scripts() {
                     out = paper.version.check().err().unwrap_or_default();
                 }
                 "version-add" => case.input.lines().for_each(|line| paper.add(line)),
+                "version-remove" => case.input.lines().for_each(|line| {
+                    paper.version.remove(TableId(line.parse().unwrap())).unwrap();
+                }),
                 "space-short" => paper.is_space_short = true,
                 "slack" => {
                     paper.slack_bytes =
