@@ -1,4 +1,5 @@
-//! `layouts`: the list of layouts, one line each.
+//! `layouts`: the list of layouts, one line each. Its column `full` is the share of a drive that live
+//! data may take under uniform overwrites, `?` if that was not measured.
 
 use crate::error::CliError;
 use crate::output::Table;
@@ -20,6 +21,7 @@ impl LayoutsArgs {
                         "recording": layout.recording().name(),
                         "flash": layout.takes_flash(),
                         "placement": layout.placement(),
+                        "sustained_percent": layout.sustained_percent(),
                         "summary": layout.summary(),
                         "source": layout.source(),
                     })
@@ -27,12 +29,13 @@ impl LayoutsArgs {
                 .collect();
             return session.out.json(&json!(layouts));
         }
-        let mut table = Table::new(&["layout", "drive", "what it is"]);
+        let mut table = Table::new(&["layout", "drive", "full", "what it is"]);
         for layout in Layout::all() {
             let flash = if layout.takes_flash() { ", flash" } else { "" };
             table.row(vec![
                 layout.name().to_owned(),
                 format!("{}{flash}", layout.recording().name()),
+                layout.sustained_percent().map_or("?".to_owned(), |percent| format!("{percent} %")),
                 layout.summary().to_owned(),
             ]);
         }

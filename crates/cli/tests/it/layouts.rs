@@ -54,6 +54,8 @@ fn layouts_are_listed_one_per_line() {
     assert_eq!(text.lines().count(), layouts.len() + 1, "{text}");
     for ((name, recording, _), line) in layouts.iter().zip(text.lines().skip(1)) {
         assert!(line.starts_with(name.as_str()) && line.contains(recording.as_str()), "{line}");
+        let has_share = line.contains(" % ") || line.contains(" ? ");
+        assert!(has_share, "how full the drive may be: {line}");
     }
 }
 

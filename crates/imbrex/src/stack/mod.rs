@@ -62,6 +62,7 @@ mod layout;
 mod making;
 pub(crate) mod opening;
 mod recipe;
+mod sustained;
 
 pub use crate::error::{causes, error_text};
 pub use compose::{Mounted, Stack, mount};
