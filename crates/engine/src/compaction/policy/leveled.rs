@@ -21,7 +21,7 @@
 
 use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
 use crate::compaction::policy::closure::{Placed, TableClosure, placed};
-use crate::compaction::policy::{gain, set_aware};
+use crate::compaction::policy::{gain, sets};
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::version::{KeyRange, LEVEL_COUNT, Level, Run, RunId, TableSlot, Version};
@@ -400,9 +400,9 @@ fn victim_order(situation: &Situation<'_>, level: u8, tables: &[Arc<TableSlot>])
     });
     let round = (start..tables.len()).chain(0..start);
     let mut order: Vec<_> = round.filter(|&at| !situation.busy.has_table(&tables[at])).collect();
-    let has_sets = level >= set_aware::SET_LEVEL_MIN;
+    let has_sets = level >= sets::SET_LEVEL_MIN;
     if has_sets && situation.options.compaction == CompactionKind::SetAware {
-        let dead = set_aware::dead_counts(situation.version);
+        let dead = sets::dead_counts(situation.version);
         order.sort_by_cached_key(|&at| {
             Reverse(dead.get(&tables[at].meta.group).copied().unwrap_or_default())
         });

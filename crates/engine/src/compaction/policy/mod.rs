@@ -10,6 +10,7 @@ pub(crate) mod leveled;
 pub(crate) mod sequentiality;
 pub(crate) mod set_aware;
 pub(crate) mod set_pieces;
+mod sets;
 pub(crate) mod smrdb;
 #[cfg(test)]
 mod tests;

@@ -25,14 +25,10 @@
 use crate::compaction::plan::{Plan, Work};
 use crate::compaction::policy::leveled::Leveled;
 use crate::compaction::policy::set_pieces;
+use crate::compaction::policy::sets::SET_LEVEL_MIN;
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::KeyspaceOptions;
 use crate::version::Version;
-use imbrex_files::GroupId;
-use std::collections::BTreeMap;
-
-/// The highest level whose tables form sets.
-pub(crate) const SET_LEVEL_MIN: u8 = 2;
 
 /// The set-aware policy.
 #[derive(Clone, Copy, Debug)]
@@ -71,16 +67,4 @@ impl Policy for SetAware {
 fn as_set(mut plan: Plan) -> Plan {
     plan.outputs_together = plan.work == Work::Merge && plan.output().level >= SET_LEVEL_MIN;
     plan
-}
-
-/// The number of dead members of each set that has any.
-pub(crate) fn dead_counts(version: &Version) -> BTreeMap<GroupId, u32> {
-    let mut sets: BTreeMap<GroupId, u32> = BTreeMap::new();
-    for table in version.tables() {
-        let meta = &table.meta;
-        let dead = sets.entry(meta.group).or_insert(meta.group_table_count);
-        *dead = dead.saturating_sub(1);
-    }
-    sets.retain(|_, dead| *dead > 0);
-    sets
 }

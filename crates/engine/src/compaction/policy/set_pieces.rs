@@ -12,9 +12,9 @@
 //! first victim is merged, as far as there is room.
 //!
 //! Invariants
-//!   N1  A piece has one victim. It begins with the victim and stops where a table of the next level
-//!       begins, so it takes whole tables of that level. Only the victim gets a front. In level 0 the
-//!       victim has no older table below it (P3).
+//!   N1  A piece has one victim. It takes whole tables of the next level, from the first that the victim
+//!       overlaps, and stops where the next one begins. Only the victim gets a front. No older table of
+//!       level 0 overlaps a victim there (P3).
 //!   N2  The tables that a piece takes, the whole victim included, are no longer than the room. So are
 //!       its outputs.
 //!   N3  In the background, no victim is cut while another one has a front or a compaction runs, except
@@ -146,6 +146,7 @@ fn cut(situation: &Situation<'_>, mut plan: Plan, run: RunId) -> Option<Plan> {
     let room_bytes = situation.room.len_bytes;
     let [upper, lower] = &mut plan.inputs[..] else { return None };
     let [victim] = &upper.tables[..] else { return None };
+    // Where tables take whole zones, a piece would leave its last zone almost empty.
     if situation.room.grain_bytes > 0 {
         return None;
     }

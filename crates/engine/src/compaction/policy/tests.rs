@@ -3,8 +3,8 @@
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n] [tombstones=n]
 //! [unit=n] [set=group/tables] [shares=a:2,c:1] [kept=yes] [logged=yes] [front=yes] [flash=yes] [aside=why]`.
 //! `shares` says where the bytes are, in MB; `kept`: a checkpoint keeps the table; `logged`: it was
-//! a log; `front`: what it had before its first key was merged; `flash`: it was a log on flash and is
-//! still stored there; `aside`: it was set aside.
+//! a log; `flash`: it was a log on flash and is still stored there; `aside`: it was set aside. With
+//! `front` the table has a front, at its first key.
 //!
 //! `plan` prints the next plan and where its routes lead. With `apply` the plan is carried out on
 //! paper: a merge yields one table over its inputs' range; with routes, each input consists of its
