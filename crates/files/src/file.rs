@@ -15,7 +15,7 @@ use crate::extent::Extent;
 use crate::rewrite::Source;
 use crate::space::Hold;
 use arc_swap::ArcSwap;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, ReadRequest};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ReadRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,6 +63,8 @@ pub(crate) struct Reader {
     source: Source,
     body: Arc<FileBody>,
     name: String,
+    /// Whether destroyed blocks read as zeros.
+    reads_remains: bool,
 }
 
 /// The part of a read that lies in one extent.
@@ -82,10 +84,35 @@ impl BlockRead {
 
 impl Reader {
     pub(crate) fn new(source: Source, body: Arc<FileBody>, name: String) -> Arc<Reader> {
-        Arc::new(Reader { source, body, name })
+        Arc::new(Reader { source, body, name, reads_remains: false })
     }
 
-    fn failed(&self, offset: u64, source: imbrex_disk::DiskError) -> FilesError {
+    /// Reads a log. Where tracks overlap, the last write destroyed what follows the log's end; those
+    /// blocks read as zeros, from which no record decodes.
+    pub(crate) fn of_log(source: Source, body: Arc<FileBody>, name: String) -> Arc<Reader> {
+        Arc::new(Reader { source, body, name, reads_remains: true })
+    }
+
+    fn read_blocks(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let read = match requests {
+            [request] => self.source.read(request.at, request.buf),
+            _ => self.source.read_batch(requests),
+        };
+        if !self.reads_remains || !matches!(read, Err(DiskError::Destroyed { .. })) {
+            return read;
+        }
+        for request in requests {
+            for (at, block) in (0..).zip(request.buf.chunks_mut(BLOCK_LEN_BYTES)) {
+                match self.source.read(request.at + Blocks::new(at), block) {
+                    Err(DiskError::Destroyed { .. }) => block.fill(0),
+                    read => read?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, offset: u64, source: DiskError) -> FilesError {
         FilesError::Disk { what: format!("reading {} at {offset}", self.name), source }
     }
 
@@ -107,7 +134,7 @@ impl Reader {
             requests.push(ReadRequest { at: piece.at, buf });
             rest = later;
         }
-        self.source.read_batch(&mut requests).map_err(|e| self.failed(offset, e))?;
+        self.read_blocks(&mut requests).map_err(|e| self.failed(offset, e))?;
         let (mut from, mut to) = (0, 0);
         for piece in &pieces {
             let start = from + piece.skip;
@@ -145,8 +172,8 @@ impl FileReader for Reader {
             if scratch.len() < blocks_len {
                 scratch.resize(blocks_len, 0);
             }
-            let buf = &mut scratch[..blocks_len];
-            self.source.read(piece.at, buf).map_err(|e| self.failed(offset, e))?;
+            let mut request = [ReadRequest { at: piece.at, buf: &mut scratch[..blocks_len] }];
+            self.read_blocks(&mut request).map_err(|e| self.failed(offset, e))?;
             return Ok(&scratch[piece.skip..piece.skip + len_bytes]);
         }
         self.read_pieces(&placed.extents, offset, len_bytes, scratch)?;
@@ -170,7 +197,7 @@ impl FileReader for Reader {
             .collect();
         if !requests.is_empty() {
             let first = ranges.first().map_or(0, |range| range.0);
-            self.source.read_batch(&mut requests).map_err(|e| self.failed(first, e))?;
+            self.read_blocks(&mut requests).map_err(|e| self.failed(first, e))?;
         }
         let mut buffers = buffers.into_iter();
         let assemble = |pieces: &Vec<BlockRead>| {

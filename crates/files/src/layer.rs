@@ -18,7 +18,7 @@ use crate::error::{FilesError, FlashError};
 use crate::file::Reader;
 use crate::file_buffer::FileBuffer;
 use crate::formatting::{FLASH_LAYOUT_NAME, FormatOptions, Plan};
-use crate::hints::{Hints, Tier};
+use crate::hints::{FileKind, Hints, Tier};
 use crate::log::Logs;
 use crate::persist::{PersistedFile, TableWriter};
 use crate::placement::{Placement, PlacementKind};
@@ -203,9 +203,13 @@ impl FileLayer {
         let id = live.namespace.id_of(name);
         let body = id.and_then(|id| live.bodies.get(&id)).map(Arc::clone);
         let is_beside = id.is_some_and(|id| live.namespace.is_beside(id));
+        let file = id.and_then(|id| live.namespace.file(id));
+        let is_log = file.is_some_and(|file| file.kind == FileKind::Log);
         drop(live);
+        let source = self.inner.source.clone();
         match body {
-            Some(body) => Ok(Reader::new(self.inner.source.clone(), body, shown.to_owned())),
+            Some(body) if is_log => Ok(Reader::of_log(source, body, shown.to_owned())),
+            Some(body) => Ok(Reader::new(source, body, shown.to_owned())),
             None if is_beside => Err(FlashError::OnFlash { name: shown.to_owned() }.into()),
             None => Err(FilesError::NotFound { name: shown.to_owned() }),
         }

@@ -7,9 +7,8 @@
 //! ```
 //!
 //! A log that was open when the power went ends here. In a sequential zone it ends at the write
-//! pointer, and in a zone that became read-only at the first block that the drive does not read. On
-//! a shingled drive it ends at the blocks that its last write destroyed. Elsewhere it keeps
-//! everything that it owned.
+//! pointer, and in a zone that became read-only at the first block that the drive does not read.
+//! Elsewhere it keeps everything that it owned.
 //!
 //! A contradiction is damage, and the error names it: an extent past the disk, in the catalog's
 //! region, above a write pointer, in the span of another file, or shared by two files.
@@ -24,8 +23,7 @@ use crate::region::Region;
 use crate::rewrite::files_start;
 use crate::space::{Lane, Space, SpaceMap, ZoneRole, ZoneSpace, slot_count};
 use imbrex_disk::{
-    BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Rule, ZoneId, ZoneInfo, ZoneKind,
-    ZoneState, readable_len,
+    BlockRange, Blocks, Disk, Geometry, Lba, ZoneId, ZoneInfo, ZoneKind, ZoneState, readable_len,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -169,7 +167,7 @@ fn end_logs(
                     };
                     extent.len_bytes.min(written.bytes())
                 }
-                _ => readable_len_bytes(disk, extent)?,
+                _ => extent.len_bytes,
             };
             if len_bytes > 0 {
                 extents.push(Extent { start: extent.start, len_bytes });
@@ -183,37 +181,6 @@ fn end_logs(
         })?;
     }
     Ok(())
-}
-
-/// How much of an open log's extent can be read. On a drive whose tracks overlap, the last write
-/// destroyed the blocks after it.
-fn readable_len_bytes(disk: &dyn Disk, extent: &Extent) -> Result<u64, FilesError> {
-    if !matches!(disk.geometry().rule(), Rule::IsolationDistance(_) | Rule::Neighbours(_)) {
-        return Ok(extent.len_bytes);
-    }
-    let range = extent.range();
-    let mut at = range.start;
-    let mut piece = vec![0; 1 << 20];
-    // A reader of the log meets the unreadable block again, with the log's name.
-    let mut unreadable = range.end();
-    while at < range.end() {
-        let upto = if at < unreadable { unreadable } else { range.end() };
-        let len = (upto - at).min(Blocks::holding(piece.len() as u64));
-        match disk.read(at, &mut piece[..len.bytes() as usize]) {
-            Ok(()) => at += len,
-            Err(DiskError::Destroyed { range: lost, .. }) => {
-                return Ok((lost.start - range.start).bytes().min(extent.len_bytes));
-            }
-            // Blocks before the unreadable one may be destroyed too, and blocks after it.
-            Err(DiskError::Medium { at: lost }) if at < lost => unreadable = lost,
-            Err(DiskError::Medium { .. }) => at += Blocks::new(1),
-            Err(source) => {
-                let what = format!("looking for the end of the log at {extent}");
-                return Err(FilesError::Disk { what, source });
-            }
-        }
-    }
-    Ok(extent.len_bytes)
 }
 
 /// All spans in order of address, checked against the files inside and outside them.

@@ -13,12 +13,10 @@
 use crate::format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header, Peek, take_varint,
 };
+use crate::look::{Look, READ_AHEAD_BLOCKS};
 use crate::position::Position;
 use std::collections::BTreeSet;
 use std::ops::Range;
-
-/// How much one read takes.
-const READ_AHEAD_BLOCKS: u64 = (FRAME_LEN_BYTES_MAX / BLOCK_LEN_BYTES) as u64;
 
 /// The log to read, and its greatest possible length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +162,7 @@ pub struct Decoder<R, E, C = NoCopy> {
     /// Blocks read ahead, from `window_blocks` on.
     window: Vec<u8>,
     window_blocks: u64,
+    read_ahead_blocks: u64,
     /// Where the next frame must be.
     next_blocks: u64,
     /// The position of the current frame.
@@ -226,6 +225,7 @@ where
             unreadable: BTreeSet::new(),
             window: Vec::new(),
             window_blocks: 0,
+            read_ahead_blocks: READ_AHEAD_BLOCKS,
             next_blocks: 0,
             frame_blocks: 0,
             frame: Header {
@@ -544,7 +544,7 @@ where
         if self.window_blocks <= at_blocks && at_blocks + len_blocks <= window_end {
             return Ok(());
         }
-        let wanted = len_blocks.max(READ_AHEAD_BLOCKS).min(self.bounds.len_blocks - at_blocks);
+        let wanted = len_blocks.max(self.read_ahead_blocks).min(self.bounds.len_blocks - at_blocks);
         // Until the read succeeds the window is empty.
         self.window.clear();
         let mut window = std::mem::take(&mut self.window);
@@ -580,7 +580,8 @@ where
         self.payload = 0..0;
         let mut durable_upto_blocks = self.bounds.durable_blocks;
         let mut is_last = true;
-        for later in at_blocks + 1..self.bounds.len_blocks {
+        let mut look = Look::from(at_blocks, self.bounds.len_blocks);
+        while let Some(later) = self.next_to_look_at(&mut look)? {
             let Ok(header) = self.frame_at(later)? else { continue };
             self.incarnation_max = self.incarnation_max.max(header.incarnation);
             if header.restart
@@ -611,6 +612,24 @@ where
             _ => End::Torn { at_blocks, flaw },
         });
         Ok(())
+    }
+
+    /// The next block that may begin a frame behind a bad position; `None` at the end of the look.
+    fn next_to_look_at(&mut self, look: &mut Look) -> Result<Option<u64>, E> {
+        loop {
+            let Some(at_blocks) = look.next() else { return Ok(None) };
+            self.read_ahead_blocks = look.read_ahead_blocks();
+            let is_blank = match self.frame_at(at_blocks)? {
+                Err(Flaw::Missing | Flaw::Bound) => true,
+                // A frame of this log, whole or not, or a block that cannot be read.
+                _ => false,
+            };
+            self.read_ahead_blocks = READ_AHEAD_BLOCKS;
+            if !is_blank {
+                look.found();
+                return Ok(Some(at_blocks));
+            }
+        }
     }
 }
 

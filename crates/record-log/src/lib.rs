@@ -39,6 +39,7 @@
 mod decoder;
 mod encoder;
 mod format;
+mod look;
 mod position;
 
 #[cfg(test)]
@@ -50,4 +51,5 @@ pub use format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MAX, FrameHead, RECORD_LEN_BYTES_MAX,
     is_whole_frame, log_id_of,
 };
+pub use look::RUN_AHEAD_BLOCKS;
 pub use position::Position;

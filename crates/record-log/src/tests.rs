@@ -1,5 +1,7 @@
 //! Round trips, every kind of damage, and logs that continue after a recovery.
 
+mod look;
+
 use crate::format::{HEADER_LEN_BYTES, MAGIC_BYTES};
 use crate::{BLOCK_LEN_BYTES, Decoder, Encoder, End, Flaw, LogBounds, Resume};
 use std::convert::Infallible;

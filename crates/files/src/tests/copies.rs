@@ -295,6 +295,22 @@ fn a_commit_costs_a_write_in_each_copy_and_one_flush() {
     assert_eq!((cost.writes, cost.flushes), (3, 2), "the table, and a flush before the record");
 }
 
+/// K6: a long record is flushed as it is written.
+#[test]
+fn a_commit_never_runs_far_ahead_of_its_flushes() {
+    let stage = conventional(16 << 18, 0);
+    let files = stage.format("first-fit").unwrap();
+    append(&files, "the first is a checkpoint").unwrap();
+    for (len_kib, flushes) in [(0, 1), (1000, 1), (1100, 2), (2900, 3)] {
+        let before = stage.disk.counters();
+        append(&files, &"x".repeat(len_kib << 10)).unwrap();
+        assert_eq!((stage.disk.counters() - before).flushes, flushes, "{len_kib} KiB");
+    }
+    let expected = state(&files);
+    drop(files);
+    assert_eq!(state(&stage.open().unwrap()), expected);
+}
+
 /// A region that takes no writes keeps an older state. What is newer has no copy then, and its
 /// damage is an error.
 #[test]

@@ -18,13 +18,16 @@
 //!   J4  The header of a region is blank or sound: the region was discarded before, and a torn
 //!       write leaves the block as it was. A header that rotted needs no copy: the frames after it
 //!       also give the epoch.
+//!   J5  At most [`RUN_AHEAD_BLOCKS`] of records follow a checkpoint without a flush. Opening
+//!       therefore misses no damage, although it does not read the rest of a region (`record-log`,
+//!       E3).
 
 use super::below::{Below, Purpose, blocks_of};
 use super::format::{Record, Superblock, encode_region_header};
 use super::layout::{BandLayout, FRAME_LEN_BYTES, RUNS_PER_RECORD, Region};
 use super::runs::Runs;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
-use imbrex_record_log::Encoder;
+use imbrex_record_log::{Encoder, RUN_AHEAD_BLOCKS};
 
 /// About how many bytes of records are kept in memory until a flush writes them.
 const UNWRITTEN_LEN_BYTES_MAX: usize = 256 << 10;
@@ -44,6 +47,8 @@ pub(crate) struct BandJournal {
     encoder: Encoder,
     /// How much of the log was handed to the disk below.
     written: Blocks,
+    /// How much of that is durable.
+    durable: Blocks,
     /// The newest change, which may still grow.
     pending: Option<(Change, BlockRange)>,
     /// Records were written since the last flush.
@@ -69,6 +74,7 @@ impl BandJournal {
             epoch,
             encoder: Encoder::with_frame_len(log_id(id, epoch), FRAME_LEN_BYTES),
             written: Blocks::ZERO,
+            durable: Blocks::ZERO,
             pending: None,
             is_unflushed: false,
             owes_synced: false,
@@ -189,6 +195,10 @@ impl BandJournal {
             let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
             return Err(DiskError::Host { what, source });
         }
+        if self.written + blocks_of(&self.buffer) > self.durable + Blocks::new(RUN_AHEAD_BLOCKS) {
+            below.flush()?; // J5
+            self.flushed();
+        }
         self.is_unflushed |= persist == Persist::Cached;
         self.written += blocks_of(&self.buffer);
         below.write(at, &self.buffer, persist, Purpose::Log)
@@ -199,6 +209,7 @@ impl BandJournal {
         if std::mem::take(&mut self.is_unflushed) {
             self.owes_synced = true;
         }
+        self.durable = self.written;
         self.encoder.mark_durable(self.written.get());
     }
 }
