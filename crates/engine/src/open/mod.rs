@@ -3,3 +3,6 @@
 pub(crate) mod check;
 pub(crate) mod dump;
 pub(crate) mod recover;
+
+#[cfg(test)]
+mod opening_cost;
