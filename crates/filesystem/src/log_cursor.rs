@@ -65,7 +65,9 @@ fn decoder(log_id: u64, reader: &Arc<dyn FileReader>) -> (Decoder<Fetch, FilesEr
         buf.copy_from_slice(bytes);
         Ok::<(), FilesError>(())
     };
-    (Decoder::passing(extent, Box::new(fetch), FilesError::is_damage), unreadable)
+    let decoder: Decoder<Fetch, FilesError> =
+        Decoder::passing(extent, Box::new(fetch), FilesError::is_damage);
+    (decoder.looking_far(), unreadable)
 }
 
 impl LogCursor {

@@ -13,7 +13,7 @@
 use crate::format::{
     BLOCK_LEN_BYTES, FRAME_LEN_BYTES_MAX, HEADER_LEN_BYTES, Header, Peek, take_varint,
 };
-use crate::look::{Look, READ_AHEAD_BLOCKS};
+use crate::look::{FAR_GAP_BLOCKS, GAP_BLOCKS, Look, READ_AHEAD_BLOCKS};
 use crate::position::Position;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -163,6 +163,8 @@ pub struct Decoder<R, E, C = NoCopy> {
     window: Vec<u8>,
     window_blocks: u64,
     read_ahead_blocks: u64,
+    /// How far the look behind a bad position goes without finding anything.
+    gap_blocks: u64,
     /// Where the next frame must be.
     next_blocks: u64,
     /// The position of the current frame.
@@ -226,6 +228,7 @@ where
             window: Vec::new(),
             window_blocks: 0,
             read_ahead_blocks: READ_AHEAD_BLOCKS,
+            gap_blocks: GAP_BLOCKS,
             next_blocks: 0,
             frame_blocks: 0,
             frame: Header {
@@ -248,6 +251,13 @@ where
             bad: None,
             end: None,
         }
+    }
+
+    /// The same decoder, for a log whose writer need not sync: before it takes the log for ended, it
+    /// passes up to 5 MiB that have nothing of the log.
+    #[must_use]
+    pub fn looking_far(self) -> Self {
+        Decoder { gap_blocks: FAR_GAP_BLOCKS, ..self }
     }
 
     /// The next record, or `None` at the end of the log; [`Decoder::end`] then returns the kind of
@@ -580,7 +590,7 @@ where
         self.payload = 0..0;
         let mut durable_upto_blocks = self.bounds.durable_blocks;
         let mut is_last = true;
-        let mut look = Look::from(at_blocks, self.bounds.len_blocks);
+        let mut look = Look::from(at_blocks, self.bounds.len_blocks, self.gap_blocks);
         while let Some(later) = self.next_to_look_at(&mut look)? {
             let Ok(header) = self.frame_at(later)? else { continue };
             self.incarnation_max = self.incarnation_max.max(header.incarnation);

@@ -13,7 +13,9 @@
 //!   E1  What is found is evidence. A block that is not examined never makes a sound log damaged, nor
 //!       a torn one.
 //!   E2  The look goes on while it finds something of this log, or a block that cannot be read. It
-//!       ends after [`GAP_BLOCKS`] without either, if no sample behind them has anything.
+//!       ends after a *gap* without either, if no sample behind it has anything. The gap is
+//!       [`GAP_BLOCKS`], or [`FAR_GAP_BLOCKS`] for a log whose writer need not sync: rot of a few
+//!       tracks that read as zeros is then passed too.
 //!   E3  While a writer has at most [`RUN_AHEAD_BLOCKS`] written without a sync, the look finds what an
 //!       examination of all blocks would find, unless damage is longer than that. Proof: let S be the
 //!       end of what the last sync covered. No frame records a length above S. If P is not below S,
@@ -26,7 +28,7 @@
 //!       samples. A kept stretch of 16 MiB has a sample in it. If the power cut had lost those frames
 //!       too, nothing would show the damage to any reader.
 //!
-//! Cost: the frames behind P, 2 MiB, and 128 KiB for every 16 MiB of the file.
+//! Cost: the frames behind P, the gap, and 128 KiB for every 16 MiB of the file.
 //!
 //! Not here: the conclusion from what is found (`decoder`).
 
@@ -36,7 +38,10 @@ use crate::format::{BLOCK_LEN_BYTES, FRAME_LEN_BYTES_DEFAULT, FRAME_LEN_BYTES_MA
 pub const RUN_AHEAD_BLOCKS: u64 = GAP_BLOCKS - READ_AHEAD_BLOCKS;
 
 /// The look ends after this many blocks without a frame.
-const GAP_BLOCKS: u64 = (2 << 20) / BLOCK_LEN_BYTES as u64;
+pub(crate) const GAP_BLOCKS: u64 = (2 << 20) / BLOCK_LEN_BYTES as u64;
+
+/// The same, where the writer need not sync. A track of a large drive has about 2 MB.
+pub(crate) const FAR_GAP_BLOCKS: u64 = (6 << 20) / BLOCK_LEN_BYTES as u64;
 
 /// Behind the gap there is one sample in this many blocks.
 const SAMPLE_PERIOD_BLOCKS: u64 = (16 << 20) / BLOCK_LEN_BYTES as u64;
@@ -54,15 +59,16 @@ pub(crate) struct Look {
     /// The first block that is examined only as part of a sample.
     gap_end_blocks: u64,
     len_blocks: u64,
+    gap_blocks: u64,
     is_last_a_sample: bool,
 }
 
 impl Look {
     /// A look behind the bad position `at_blocks`, in a file of `len_blocks`.
-    pub(crate) fn from(at_blocks: u64, len_blocks: u64) -> Look {
+    pub(crate) fn from(at_blocks: u64, len_blocks: u64, gap_blocks: u64) -> Look {
         let next_blocks = at_blocks.saturating_add(1);
-        let gap_end_blocks = next_blocks.saturating_add(GAP_BLOCKS);
-        Look { next_blocks, gap_end_blocks, len_blocks, is_last_a_sample: false }
+        let gap_end_blocks = next_blocks.saturating_add(gap_blocks);
+        Look { next_blocks, gap_end_blocks, len_blocks, gap_blocks, is_last_a_sample: false }
     }
 
     /// The next block to examine, if nothing was found in the last one.
@@ -83,7 +89,7 @@ impl Look {
             self.next_blocks = self.gap_end_blocks;
             self.gap_end_blocks = self.len_blocks;
         } else {
-            self.gap_end_blocks = self.gap_end_blocks.max(self.next_blocks + GAP_BLOCKS);
+            self.gap_end_blocks = self.gap_end_blocks.max(self.next_blocks + self.gap_blocks);
         }
     }
 

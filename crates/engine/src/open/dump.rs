@@ -66,7 +66,7 @@ pub fn dump_log(
     let len_blocks = file.len_bytes() / BLOCK_LEN_BYTES as u64;
     let log_id = log.frame_id(format_id);
     let extent = LogBounds { log_id, len_blocks, durable_blocks: 0 };
-    let mut decoder = Decoder::passing(extent, read, FilesError::is_unreadable);
+    let mut decoder = Decoder::passing(extent, read, FilesError::is_unreadable).looking_far();
     sink(&format!("log {} in {}, {len_blocks} blocks at most", log.0, file.name()));
     loop {
         let record = decoder.next_record().map_err(|source| EngineError::Files {

@@ -135,7 +135,7 @@ pub(super) fn content(
     let failed = |source| EngineError::Files { what: "reading a found log".to_owned(), source };
     let len_blocks = file.len_bytes() / BLOCK_LEN_BYTES as u64;
     let bounds = LogBounds { log_id, len_blocks, durable_blocks: 0 };
-    let mut decoder = Decoder::passing(bounds, read, FilesError::is_damage);
+    let mut decoder = Decoder::passing(bounds, read, FilesError::is_damage).looking_far();
     let (mut content, mut foreign_count) = (LogContent::default(), 0);
     loop {
         while let Some(record) = decoder.next_record().map_err(failed)? {

@@ -83,7 +83,8 @@ pub(crate) fn replay(
         };
         let failed =
             |source| EngineError::Files { what: format!("reading the log {name}"), source };
-        let mut decoder = Decoder::passing(log.extent(), read, FilesError::is_unreadable);
+        let mut decoder =
+            Decoder::passing(log.extent(), read, FilesError::is_unreadable).looking_far();
         while let Some(record) = decoder.next_record().map_err(failed)? {
             if record.bytes.is_empty() {
                 continue;
@@ -135,7 +136,7 @@ pub(crate) fn salvage(
         Ok::<(), EngineError>(())
     };
     let mut replayed = Replayed::default();
-    let mut decoder = Decoder::passing(log.extent(), read, FilesError::is_damage);
+    let mut decoder = Decoder::passing(log.extent(), read, FilesError::is_damage).looking_far();
     loop {
         while let Some(record) = decoder.next_record().map_err(failed)? {
             if record.bytes.is_empty() {

@@ -9,6 +9,10 @@ const MIB: u64 = (1 << 20) / BLOCK_LEN_BYTES as u64;
 /// How a log of `len_blocks` ends, of which `frames` are all that was ever written, and how many bytes
 /// were read. The frames are in order.
 fn look(frames: &[(u64, &[u8])], len_blocks: u64) -> (End, u64) {
+    look_as(frames, len_blocks, false)
+}
+
+fn look_as(frames: &[(u64, &[u8])], len_blocks: u64, is_far: bool) -> (End, u64) {
     let mut read_bytes = 0;
     let read = |offset: u64, buf: &mut [u8]| {
         read_bytes += buf.len() as u64;
@@ -26,7 +30,8 @@ fn look(frames: &[(u64, &[u8])], len_blocks: u64) -> (End, u64) {
         Ok::<(), Infallible>(())
     };
     let bounds = LogBounds { log_id: LOG_ID, len_blocks, durable_blocks: 0 };
-    let mut decoder = Decoder::new(bounds, read);
+    let decoder = Decoder::new(bounds, read);
+    let mut decoder = if is_far { decoder.looking_far() } else { decoder };
     while decoder.next_record().unwrap().is_some() {}
     let end = *decoder.end().unwrap();
     (end, read_bytes)
@@ -125,6 +130,22 @@ fn a_writer_that_syncs_every_mebibyte_loses_nothing_to_the_short_look() {
         damaged_count += usize::from(is_damage);
     }
     assert!((30..150).contains(&damaged_count), "{damaged_count}");
+}
+
+/// A hole of a few tracks in a log whose writer synced is damage, although it reads as zeros.
+#[test]
+fn a_far_look_passes_a_hole_of_a_few_tracks() {
+    let mut bytes = Bytes(11);
+    let (frames, _) = write(&mut bytes, 300, 65_536, |_, _| true);
+    let at = frames.starts[3].0;
+    for (hole_mib, is_far, is_found) in [(3, false, false), (3, true, true), (5, true, true)] {
+        // Little is left behind the hole.
+        let hole_end = at + hole_mib * MIB;
+        let kept = |start: u64| start < at || (hole_end..hole_end + MIB).contains(&start);
+        let left = frames.list(|index| kept(frames.starts[index].0));
+        let (end, _) = look_as(&left, 40 * MIB, is_far);
+        assert_eq!(matches!(end, End::Corrupt { .. }), is_found, "{hole_mib} MiB: {end}");
+    }
 }
 
 /// E4: behind a gap, a long stretch of frames is met by a sample, and then all of it counts.
