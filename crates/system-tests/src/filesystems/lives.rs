@@ -85,7 +85,7 @@ impl Lives<'_> {
 
     /// Makes the file system and fills it.
     fn make(&mut self) -> Result<()> {
-        let block_len = self.shape.block_len;
+        let Shape { block_len, kind, .. } = self.shape;
         self.stand.attach()?;
         self.stand.make()?;
         self.stand.mount()?;
@@ -94,10 +94,11 @@ impl Lives<'_> {
         self.trees.push(Tree::new(0, "filler".to_owned(), block_len));
         for number in 1..=WRITER_COUNT {
             let mut tree = Tree::new(number, format!("writer-{number}"), block_len);
-            Writer::new(&mut tree, &mount, 0).settle_in(block_len).context("writing")?;
+            let mut writer = Writer::new(&mut tree, kind, &mount, 0);
+            writer.settle_in(block_len).context("writing")?;
             self.trees.push(tree);
         }
-        let mut filler = Writer::new(&mut self.trees[0], &mount, 0);
+        let mut filler = Writer::new(&mut self.trees[0], kind, &mount, 0);
         filler.fill(|index| index % 8 < 3 + self.seed % 3).context("filling it")?;
         self.stand.trim()?;
         self.judge()?;
@@ -194,9 +195,10 @@ impl Lives<'_> {
         let mount = self.stand.mount_point();
         let share = changes / WRITER_COUNT;
         let seed = self.seed << 32 | self.number << 8;
+        let kind = self.shape.kind;
         let ends: Vec<(Written, io::Result<()>)> = std::thread::scope(|scope| {
             let writers = self.trees[1..].iter_mut().zip(seed..).map(|(tree, seed)| {
-                let mut writer = Writer::new(tree, &mount, seed);
+                let mut writer = Writer::new(tree, kind, &mount, seed);
                 scope.spawn(move || {
                     let end = write(&mut writer, share);
                     (writer.written, end)
