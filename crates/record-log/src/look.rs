@@ -2,7 +2,7 @@
 //! not the length of its file.
 //!
 //! ```text
-//!   | frames | ?? | .. | frame | .. | frame | ......... 2 MiB ......... |   |s|       |s|
+//!   | frames | ?? | .. | frame | .. | frame | ......... gap ........... |   |s|       |s|
 //!              P    one by one, while there are frames                     a sample every 16 MiB
 //! ```
 //!
@@ -24,8 +24,8 @@
 //!       frame before S, and all that was written after S begins less than the run-ahead behind S. So
 //!       no two of these beginnings are a gap apart, and the look reaches them all.
 //!   E4  Otherwise the look misses damage only if three things coincide: P rotted, a power cut lost
-//!       everything in the 1 MiB behind S or behind a later frame, and it kept only frames between two
-//!       samples. A kept stretch of 16 MiB has a sample in it. If the power cut had lost those frames
+//!       everything behind S or behind a later frame for the gap less the longest frame, and it kept only
+//!       frames between two samples. A kept stretch of 16 MiB has a sample in it. If the power cut had lost those frames
 //!       too, nothing would show the damage to any reader.
 //!
 //! Cost: the frames behind P, the gap, and 128 KiB for every 16 MiB of the file.

@@ -231,10 +231,10 @@ impl<'a> Writer<'a> {
             Sync::Data => file.sync_data()?,
             Sync::All => file.sync_all()?,
         }
-        // If btrfs cannot write the log that contains the file, it commits the transaction instead. If another thread
-        // aborts that transaction first, btrfs finds no transaction to commit, and reports success (Linux 6.18:
-        // `btrfs_sync_file` after -ENOENT of `btrfs_attach_transaction_barrier`). It refuses the next change, even
-        // that of a time.
+        // After a power cut btrfs can report success: seen on Linux 6.18.44, when another thread had aborted the
+        // transaction and no superblock was written. Probably `btrfs_sync_file` takes an aborted transaction for a
+        // committed one (-ENOENT of `btrfs_attach_transaction_barrier`). It refuses the next change, even that of a
+        // time.
         if self.kind == Kind::Btrfs {
             let probes = File::open(self.mount.join(PROBES))?;
             probes.set_modified(SystemTime::UNIX_EPOCH)?;
