@@ -40,6 +40,9 @@ pub struct Hints {
     pub group: Option<GroupId>,
     /// Its stream: files of one stream are expected to die together.
     pub stream: u32,
+    /// Where its keys are among all keys, in 65,536ths: files of near positions are read together.
+    /// The catalog does not keep it.
+    pub position: Option<u16>,
     /// Its final length, if it is known before the file is written.
     pub expected_len_bytes: Option<u64>,
     /// The purpose of the file, which decides how deep into the reserve it may go. The reserve lets
@@ -57,6 +60,7 @@ impl Hints {
             level: 0,
             group: None,
             stream: 0,
+            position: None,
             expected_len_bytes: None,
             purpose: CommitKind::Ordinary,
             tier: Tier::Main,

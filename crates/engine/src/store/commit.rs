@@ -6,10 +6,12 @@ use crate::batch::KeyspaceId;
 use crate::key::Seq;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::view::MemSlot;
+use crate::table::WrittenEnd;
 use crate::version::TableId;
 use crate::version::edit::{Counters, LogId, VersionEdit};
 use crate::version::state::StoreState;
 use imbrex_files::{Commit, CommitKind, Persisted};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,6 +20,8 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Change {
     pub(crate) edit: VersionEdit,
     pub(crate) add: Vec<Box<dyn Persisted>>,
+    /// The ends of added tables, so that opening them reads nothing.
+    pub(crate) ends: BTreeMap<TableId, WrittenEnd>,
     pub(crate) remove: Vec<String>,
     pub(crate) link: Vec<(String, String)>,
     pub(crate) level: Vec<(String, u8)>,
@@ -56,7 +60,7 @@ impl Store {
         // Checked under the lock: a close waits for it (S5), and the store may have been poisoned
         // while this call waited (S3).
         self.check_going()?;
-        let change = plan(&versions.state)?;
+        let mut change = plan(&versions.state)?;
         let mut edit = change.edit;
         let mut remove = change.remove;
         let (first_kept, last_seq) = self.release_logs(&change.flushed, &edit, &mut remove);
@@ -100,6 +104,9 @@ impl Store {
             for slot in tables.filter(|slot| slot.meta.id == add.meta.id) {
                 let attached = slot.attach(&*self.files, &add.meta.id.file_name());
                 attached.map_err(|error| self.poison(&error.to_string()))?;
+                if let Some(end) = change.ends.remove(&add.meta.id) {
+                    slot.open_written(end, &self.cache);
+                }
             }
         }
         self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);

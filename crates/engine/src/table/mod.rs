@@ -36,6 +36,7 @@ mod tombstones;
 mod values;
 mod varint;
 mod verify;
+mod written;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use filter::key_hash;
@@ -53,6 +54,7 @@ pub(crate) use origin::{
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::{Table, TableLookup};
 pub(crate) use values::{INLINE_LEN_BYTES_MAX, ValuePlace};
+pub(crate) use written::WrittenEnd;
 
 #[cfg(feature = "micro-bench")]
 pub(crate) mod micro;

@@ -169,7 +169,7 @@ impl Table {
         Ok(Arc::new(table))
     }
 
-    fn open_file(
+    pub(super) fn open_file(
         file: Arc<dyn FileReader>,
         cache: Arc<BlockCache>,
         losses: Option<&Losses>,

@@ -33,7 +33,7 @@ use crate::key::Seq;
 use crate::losses::Losses;
 use crate::range_del::{FragmentedTombstones, TombstoneLane};
 use crate::table::cache::BlockCache;
-use crate::table::{Table, TableProperties};
+use crate::table::{Table, TableProperties, WrittenEnd};
 use bytes::Bytes;
 use cover::Cover;
 use imbrex_files::{FileReader, Files, GroupId};
@@ -311,6 +311,14 @@ impl TableSlot {
         let open = if self.meta.is_logged { Table::open_logged } else { Table::open };
         let table = open(Arc::clone(file), Arc::clone(cache))?;
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// Opens the table from its end, which its writer has kept. If that fails, the first reader opens it.
+    pub(crate) fn open_written(&self, end: WrittenEnd, cache: &Arc<BlockCache>) {
+        let Some(file) = self.file.get().filter(|_| self.table.get().is_none()) else { return };
+        if let Ok(table) = Table::open_written(file, end, Arc::clone(cache)) {
+            let _ = self.table.set(table);
+        }
     }
 
     /// The table's properties, for callers that ask often and can do without them. After damage,

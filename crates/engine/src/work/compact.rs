@@ -8,6 +8,7 @@
 use crate::EngineError;
 use crate::compaction::busy::KeyspacePlans;
 use crate::compaction::merge::output::{OutputSpec, Outputs, Replaced, Source};
+use crate::compaction::merge::streams::Streams;
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::compaction::plan::Output;
 use crate::compaction::plan::{Plan, Work};
@@ -17,6 +18,7 @@ use crate::compaction::situation::{ManualPlan, ManualRange};
 use crate::error::DAMAGE_ADVICE;
 use crate::merge::MergingIter;
 use crate::metrics::CompactionLine;
+use crate::options::CompactionKind;
 use crate::range_del::{FragmentedTombstones, RangeTombstone};
 use crate::read::run::RunView;
 use crate::store::commit::Change;
@@ -124,7 +126,7 @@ impl Running {
         let grain_bytes = store.files.space().grain_bytes;
         let table_len_bytes = self.keyspace.fitted.table_len_bytes;
         let is_gaining = self.plan.is_gaining(grain_bytes, table_len_bytes, store);
-        let cuts = self.cuts_of(output);
+        let (streams, cuts) = self.streams_of(output);
         OutputSpec {
             source: Source::Tables { is_gaining },
             keyspace: self.keyspace.id,
@@ -135,7 +137,7 @@ impl Running {
             is_bottom: output.is_bottom,
             grandparents: output.grandparents.clone(),
             borders: borders(&output.staying, &cuts),
-            cuts,
+            streams,
             tombstones: FragmentedTombstones::default(),
             is_together: self.plan.outputs_together,
             band: None,
@@ -150,12 +152,17 @@ impl Running {
         }
     }
 
-    /// Where partitions begin, for tables above the base. Tables of the base are one stream.
-    fn cuts_of(&self, output: &Output) -> Vec<Bytes> {
-        if output.level == BASE_LEVEL {
-            return Vec::new();
+    /// The streams of an output, and where partitions begin: tables above the base end there.
+    fn streams_of(&self, output: &Output) -> (Streams, Vec<Bytes>) {
+        let (id, view) = (self.keyspace.id, self.keyspace.view());
+        let version = &view.version;
+        if self.keyspace.fitted.compaction != CompactionKind::Lazy {
+            (Streams::one(id), Vec::new())
+        } else if output.level == BASE_LEVEL {
+            (Streams::of_base(id, version, &self.plan.range), Vec::new())
+        } else {
+            (Streams::of_partitions(id, version), version.partitions.cuts.clone())
         }
-        self.keyspace.view().version.partitions.cuts.clone()
     }
 
     /// Works on about `len_bytes`; returns true once the compaction is durable.
@@ -185,7 +192,8 @@ impl Running {
         let outputs = task.finish(store)?;
         self.report(store, &outputs, counts);
         let kind = CommitKind::Upkeep;
-        let mut change = Change { add: outputs.files, kind, ..Change::default() };
+        let mut change =
+            Change { add: outputs.files, ends: outputs.ends, kind, ..Change::default() };
         change.edit.tables_added = outputs.added;
         for slot in self.plan.tables() {
             change.edit.tables_removed.push((self.keyspace.id, slot.meta.id));

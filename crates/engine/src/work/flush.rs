@@ -22,6 +22,7 @@
 use crate::EngineError;
 use crate::compaction::busy::Plans;
 use crate::compaction::merge::output::{OutputSpec, Replaced, Source};
+use crate::compaction::merge::streams::Streams;
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::memtable::MemtableIter;
 use crate::options::CompactionKind;
@@ -36,7 +37,6 @@ use crate::store::{Store, gate};
 use crate::version::edit::LogId;
 use crate::version::{RunId, TableSlot};
 use crate::work::logs;
-use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{CommitKind, GroupId};
 use parking_lot::MutexGuard;
@@ -63,6 +63,7 @@ pub(crate) fn flush_task(
 ) -> MergeTask<MemtableIter> {
     let group = store.new_id();
     let band = slot.band().filter(|_| source == Source::Memory).cloned();
+    let version = Arc::clone(&keyspace.view().version);
     let spec = OutputSpec {
         keyspace: keyspace.id,
         level: 0,
@@ -71,8 +72,8 @@ pub(crate) fn flush_task(
         options: keyspace.fitted.clone(),
         is_bottom: false,
         grandparents: if band.is_some() { Vec::new() } else { next_level(store, keyspace) },
-        borders: if band.is_some() { Vec::new() } else { cuts(keyspace) },
-        cuts: cuts(keyspace),
+        borders: if band.is_some() { Vec::new() } else { version.partitions.cuts.clone() },
+        streams: Streams::of_partitions(keyspace.id, &version),
         tombstones: FragmentedTombstones::default(),
         is_together: false,
         source,
@@ -86,11 +87,6 @@ pub(crate) fn flush_task(
     let snapshots = store.snapshots.list();
     let merge = MergeSpec { snapshots, tombstones, outputs: vec![spec], router: None, until: None };
     MergeTask::new(slot.mem.iter(), merge)
-}
-
-/// Where partitions begin.
-fn cuts(keyspace: &KeyspaceState) -> Vec<Bytes> {
-    keyspace.view().version.partitions.cuts.clone()
 }
 
 /// The tables of level 1, if tables share zones and the level is one run. A table over much of them
@@ -143,6 +139,7 @@ impl Flush {
         let kind = CommitKind::Recovery;
         let mut change =
             Change { add: outputs.files, bands: outputs.bands, kind, ..Change::default() };
+        change.ends = outputs.ends;
         change.edit.tables_added = outputs.added;
         let floor: LogId = self.slot.end_log();
         change.edit.log_floors.push((self.keyspace.id, floor));

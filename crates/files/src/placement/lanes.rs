@@ -40,6 +40,12 @@ pub(super) trait LanePolicy: Send + Sync + Debug {
     /// See [`Placement::lane`].
     fn lane(&self, file: &FileRequest, zone: Blocks) -> Lane;
 
+    /// Whether a lane continues near the position of its files. Otherwise it continues in the empty zone
+    /// with the lowest address.
+    fn is_by_position(&self) -> bool {
+        false
+    }
+
     /// See [`Placement::plan_reclaim`].
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange>;
 }
@@ -66,7 +72,9 @@ impl<P: LanePolicy> Placement for InLanes<P> {
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        plan(space, files, &|file| self.0.lane(file, space.zone_capacity()))
+        plan(space, files, self.0.is_by_position(), &|file| {
+            self.0.lane(file, space.zone_capacity())
+        })
     }
 
     fn plan_log_pieces(
@@ -116,10 +124,11 @@ pub(super) fn reads(geometry: &Geometry) -> Result<(), String> {
 fn plan(
     space: &SpaceMap,
     files: &[FileRequest],
+    is_by_position: bool,
     lane_of: &dyn Fn(&FileRequest) -> Lane,
 ) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
-    let mut draft = LaneDraft::new(space);
+    let mut draft = LaneDraft::new(space, is_by_position);
     files
         .iter()
         .map(|file| {
@@ -183,6 +192,7 @@ pub(super) fn greediest(space: &SpaceMap, dead_at_least: Blocks) -> Option<Block
 /// What a plan has taken so far, over a map that it must not change.
 struct LaneDraft<'a> {
     space: &'a SpaceMap,
+    is_by_position: bool,
     /// Partly written zones, from before or from this plan, with their next block.
     open: BTreeMap<u32, (Lane, Lba)>,
     /// The empty zones that the plan has begun.
@@ -194,13 +204,13 @@ struct LaneDraft<'a> {
 }
 
 impl<'a> LaneDraft<'a> {
-    fn new(space: &'a SpaceMap) -> LaneDraft<'a> {
+    fn new(space: &'a SpaceMap, is_by_position: bool) -> LaneDraft<'a> {
         let open = space
             .partial_zones()
             .map(|zone| (zone.id.0, (zone.lane.unwrap_or(Lane::Cold(0)), zone.next)))
             .collect();
         let slots = space.zones_to_begin();
-        LaneDraft { space, open, begun: BTreeSet::new(), begun_spare: 0, slots }
+        LaneDraft { space, is_by_position, open, begun: BTreeSet::new(), begun_spare: 0, slots }
     }
 
     /// # Errors
@@ -254,11 +264,18 @@ impl<'a> LaneDraft<'a> {
         Some(self.open(zone, lane))
     }
 
-    /// The next empty zone of a kind that the file may begin. There may be a short one after the
-    /// last spare one.
+    /// An empty zone of a kind that the file may begin: the one nearest to its position, or else the
+    /// first. There may be a short one after the last spare one.
     fn empty(&self, kind: ZoneKind, file: &FileRequest) -> Option<&'a ZoneSpace> {
-        let mut zones = self.space.empty_zones(kind).filter(|z| !self.begun.contains(&z.id.0));
-        zones.find(|zone| file.is_moved || self.space.leaves_a_spare(zone, self.begun_spare))
+        let zones = self.space.empty_zones(kind).filter(|z| !self.begun.contains(&z.id.0));
+        let mut zones =
+            zones.filter(|zone| file.is_moved || self.space.leaves_a_spare(zone, self.begun_spare));
+        let Some(position) = file.hints.position.filter(|_| self.is_by_position) else {
+            return zones.next();
+        };
+        let all = self.space.zones();
+        let at = all[all.len() * usize::from(position) / (usize::from(u16::MAX) + 1)].start;
+        zones.min_by_key(|zone| zone.start.get().abs_diff(at.get()))
     }
 
     fn open(&mut self, zone: &ZoneSpace, lane: Lane) -> u32 {

@@ -60,6 +60,10 @@ impl LanePolicy for ZonePerStream {
         if file.is_moved { Lane::Cold(number(file)) } else { Lane::Fresh(number(file)) }
     }
 
+    fn is_by_position(&self) -> bool {
+        true
+    }
+
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
             Urgency::NoSpace => lanes::greediest(space, Blocks::new(1)),

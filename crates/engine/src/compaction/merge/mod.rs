@@ -2,4 +2,5 @@
 
 pub(crate) mod output;
 pub(crate) mod sinks;
+pub(crate) mod streams;
 pub(crate) mod task;

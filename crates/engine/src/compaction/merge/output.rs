@@ -10,6 +10,7 @@
 use crate::EngineError;
 use crate::band::Band;
 use crate::batch::KeyspaceId;
+use crate::compaction::merge::streams::Streams;
 use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
 use crate::options::{CompactionKind, KeyspaceOptions};
@@ -17,13 +18,14 @@ use crate::range_del::FragmentedTombstones;
 use crate::store::space::LONG_KEY_LEN_BYTES;
 use crate::table::{
     INLINE_LEN_BYTES_MAX, Origin, Part, Roster, Stamp, StopMark, TableBuilder, TableOptions,
-    ValuePlace,
+    ValuePlace, WrittenEnd,
 };
 use crate::version::edit::{LogId, TableAdd};
 use crate::version::partitions::BASE_LEVEL;
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
 use imbrex_files::{CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where one output of a merge is written, and what its tables look like.
@@ -41,8 +43,8 @@ pub(crate) struct OutputSpec {
     /// Keys at which a table must end, ascending: where tables of the target run begin that are no
     /// inputs, or where partitions begin.
     pub(crate) borders: Vec<Bytes>,
-    /// Where partitions begin, if tables of one partition are to die together.
-    pub(crate) cuts: Vec<Bytes>,
+    /// Which tables are to lie together.
+    pub(crate) streams: Streams,
     /// The range tombstones that this output keeps.
     pub(crate) tombstones: FragmentedTombstones,
     /// Whether all tables are persisted in one call.
@@ -139,6 +141,7 @@ pub(crate) struct OutputWriter {
     /// Finished tables that wait to be persisted together.
     held: Vec<FileBuffer>,
     files: Vec<Box<dyn Persisted>>,
+    ends: BTreeMap<TableId, WrittenEnd>,
     bands: Vec<(LogId, TableId)>,
     log_len_bytes: u64,
 }
@@ -146,14 +149,6 @@ pub(crate) struct OutputWriter {
 /// Whether the table should refer to an entry's value in the log instead of storing a copy.
 fn is_worth_a_place(trailer: Trailer, value: &[u8]) -> bool {
     trailer.kind() == Some(Kind::Put) && INLINE_LEN_BYTES_MAX < value.len()
-}
-
-/// The stream of a table that begins at `user_key`: that of its partition, or without cuts that of the
-/// keyspace. A partition keeps its stream when others are split, because only its own first key counts.
-fn stream_of(keyspace: KeyspaceId, cuts: &[Bytes], user_key: &[u8]) -> u32 {
-    let at = cuts.partition_point(|cut| &cut[..] <= user_key);
-    let start = at.checked_sub(1).map(|before| &cuts[before]);
-    start.map_or(keyspace.0, |start| crc32c::crc32c_append(keyspace.0, start))
 }
 
 /// How many more filter bits tables above the base have with lazy leveling.
@@ -191,6 +186,7 @@ impl OutputWriter {
             added: Vec::new(),
             held: Vec::new(),
             files: Vec::new(),
+            ends: BTreeMap::new(),
             bands: Vec::new(),
             log_len_bytes: 0,
         }
@@ -285,7 +281,8 @@ impl OutputWriter {
         let hints = Hints {
             level: self.spec.level,
             group: Some(self.spec.group),
-            stream: stream_of(self.spec.keyspace, &self.spec.cuts, user_key),
+            stream: self.spec.streams.number(user_key),
+            position: self.spec.streams.position(user_key),
             purpose: self.spec.source.purpose(),
             ..Hints::new(FileKind::Table)
         };
@@ -338,6 +335,10 @@ impl OutputWriter {
             Some(band) => band.complete(&file)?,
             None => file.len_bytes(),
         };
+        let end_of_file = match self.spec.band {
+            None => Some(WrittenEnd::of(&file, properties.data_len_bytes)),
+            Some(_) => None,
+        };
         // `Sinks::finish` fills in the number of tables, because only the end of the merge knows it.
         let mut meta = TableMeta {
             is_logged: self.spec.band.is_some(),
@@ -351,7 +352,10 @@ impl OutputWriter {
                 self.bands.push((band.log(), self.table));
                 self.log_len_bytes += len_bytes.saturating_sub(file.len_bytes());
             }
-            None => self.held.push(file),
+            None => {
+                self.ends.extend(end_of_file.map(|end| (self.table, end)));
+                self.held.push(file);
+            }
         }
         if !self.spec.is_together {
             self.persist(home)?;
@@ -407,8 +411,8 @@ impl OutputWriter {
         }
         self.finish_table(home, None)?;
         self.persist(home)?;
-        let OutputWriter { added, files, bands, log_len_bytes, .. } = self;
-        Ok(Outputs { added, files, bands, log_len_bytes })
+        let OutputWriter { added, files, ends, bands, log_len_bytes, .. } = self;
+        Ok(Outputs { added, files, ends, bands, log_len_bytes })
     }
 }
 
@@ -417,6 +421,8 @@ impl OutputWriter {
 pub(crate) struct Outputs {
     pub(crate) added: Vec<TableAdd>,
     pub(crate) files: Vec<Box<dyn Persisted>>,
+    /// The ends of the tables, so that opening them reads nothing.
+    pub(crate) ends: BTreeMap<TableId, WrittenEnd>,
     /// Logs that were completed into tables.
     pub(crate) bands: Vec<(LogId, TableId)>,
     /// The length of those logs before they were completed.

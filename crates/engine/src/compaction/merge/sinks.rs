@@ -186,6 +186,7 @@ impl Sinks {
             let outputs = sink.writer.finish(home)?;
             all.added.extend(outputs.added);
             all.files.extend(outputs.files);
+            all.ends.extend(outputs.ends);
             all.bands.extend(outputs.bands);
             all.log_len_bytes += outputs.log_len_bytes;
         }
