@@ -17,6 +17,7 @@
 
 mod batch;
 mod error;
+mod first_reads;
 mod iter;
 mod key;
 mod losses;
@@ -29,7 +30,7 @@ mod read {
     mod iter;
 
     pub(crate) use entries::{Entries, prefix_end};
-    pub(crate) use iter::{Iter, IterBounds, IterSources};
+    pub(crate) use iter::{Iter, IterSources};
 }
 mod wal;
 
@@ -37,11 +38,11 @@ use batch::{KeyspaceId, SingleOp};
 use error::EngineError;
 use imbrex_clockwork::{Clock, Prng, WallClock};
 use imbrex_files::{FilesError, LogWriter};
-use iter::InternalIter;
+use iter::{InternalIter, IterBounds};
 use key::{InternalKey, Kind, Seq, Trailer};
 use memtable::Memtable;
 use merge::MergingIter;
-use read::{Iter, IterBounds, IterSources};
+use read::{Iter, IterSources};
 use std::hint::black_box;
 use std::sync::Arc;
 

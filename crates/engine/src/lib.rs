@@ -91,6 +91,7 @@ mod batch;
 mod compaction;
 mod db;
 mod error;
+mod first_reads;
 mod iter;
 mod key;
 mod losses;

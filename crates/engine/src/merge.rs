@@ -10,17 +10,23 @@
 //! all others, as in most compactions of sorted levels, a step costs one comparison of two numbers.
 //! With a single source it costs none.
 //!
+//! A seek moves every source. Those that have to read files first read them together
+//! (`first_reads`). A source whose next entry is in a table that begins further on stays at that bound and
+//! reads nothing, until the bound is at the top.
+//!
 //! Invariants
 //!   G1  Going forward, every source stands on its first entry at or after the current entry; going
 //!       backward, on its last entry at or before it. The source of the current entry stands on
 //!       that entry.
 //!   G2  The heap holds each valid source once; its top is the current entry.
-//!   G3  Entries with equal keys (which K1 forbids in a sound store) come in the order of their
+//!   G3  The top is never at a bound. A source at a bound counts as standing on it.
+//!   G4  Entries with equal keys (which K1 forbids in a sound store) come in the order of their
 //!       sources.
 //!
 //! Not here: what a reader may see (`read`), what a compaction may drop (`compaction`).
 
 use crate::EngineError;
+use crate::first_reads::{BATCH_COUNT_MAX, FirstRead, SeekTo, read_all};
 use crate::iter::InternalIter;
 use crate::key::InternalKey;
 use std::cmp::Ordering;
@@ -37,6 +43,18 @@ impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
     }
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
         (**self).seek_before(target)
+    }
+    fn begin(&mut self, to: SeekTo<'_>) -> Result<Option<FirstRead>, EngineError> {
+        (**self).begin(to)
+    }
+    fn accept(&mut self, offset: u64, bytes: &[u8]) {
+        (**self).accept(offset, bytes);
+    }
+    fn is_at_bound(&self) -> bool {
+        (**self).is_at_bound()
+    }
+    fn leave_bound(&mut self) -> Result<(), EngineError> {
+        (**self).leave_bound()
     }
     fn next(&mut self) -> Result<(), EngineError> {
         (**self).next()
@@ -83,6 +101,8 @@ pub(crate) struct MergingIter<I> {
     /// The smaller child of the top, if the heap has more than one entry.
     runner_up: usize,
     direction: Direction,
+    /// The number of sources at a bound.
+    bound_count: usize,
     /// Holds the current key while the direction changes.
     scratch: Vec<u8>,
     /// The source that failed last.
@@ -105,7 +125,15 @@ impl<I: InternalIter> MergingIter<I> {
         let heap = Vec::with_capacity(sources.len());
         let direction = Direction::Forward;
         let scratch = Vec::new();
-        MergingIter { sources, heap, runner_up: 1, direction, scratch, failed: None }
+        MergingIter {
+            sources,
+            heap,
+            runner_up: 1,
+            direction,
+            bound_count: 0,
+            scratch,
+            failed: None,
+        }
     }
 
     /// The index of the source of the current entry. Only while valid.
@@ -119,33 +147,86 @@ impl<I: InternalIter> MergingIter<I> {
         self.failed.map(|source| &self.sources[source])
     }
 
-    /// Moves every source by `step`, then finds out which one comes first.
-    fn start(
-        &mut self,
-        direction: Direction,
-        mut step: impl FnMut(&mut I) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
+    /// Moves every source to `to`, then finds out which one comes first.
+    fn start(&mut self, direction: Direction, to: SeekTo<'_>) -> Result<(), EngineError> {
         self.heap.clear();
         self.direction = direction;
+        let mut waiting = Vec::new();
         for (index, source) in self.sources.iter_mut().enumerate() {
-            step(source).inspect_err(|_| self.failed = Some(index))?;
+            let read = source.begin(to).inspect_err(|_| self.failed = Some(index))?;
+            waiting.extend(read.map(|read| (index, read)));
         }
-        self.build_heap();
-        Ok(())
+        if !waiting.is_empty() {
+            self.move_waiting(waiting, to)?;
+        }
+        self.build_heap()
     }
 
-    fn build_heap(&mut self) {
+    /// Moves the sources that wait for a read.
+    fn move_waiting(
+        &mut self,
+        mut waiting: Vec<(usize, FirstRead)>,
+        to: SeekTo<'_>,
+    ) -> Result<(), EngineError> {
+        for _ in 0..BATCH_COUNT_MAX {
+            let Some(bytes) = read_all(&waiting) else { break };
+            for ((index, read), bytes) in std::mem::take(&mut waiting).into_iter().zip(bytes) {
+                let source = &mut self.sources[index];
+                source.accept(read.range.start, &bytes);
+                let read = source.begin(to).inspect_err(|_| self.failed = Some(index))?;
+                waiting.extend(read.map(|read| (index, read)));
+            }
+        }
+        waiting.into_iter().try_for_each(|(index, _)| {
+            self.sources[index].go_to(to).inspect_err(|_| self.failed = Some(index))
+        })
+    }
+
+    fn build_heap(&mut self) -> Result<(), EngineError> {
         self.heap.clear();
+        self.bound_count = 0;
         for (index, source) in self.sources.iter().enumerate() {
             if source.valid() {
                 let prefix = prefix_of(source.key().user_key);
                 self.heap.push(Head { prefix, source: index as u32 });
+                self.bound_count += usize::from(source.is_at_bound());
             }
         }
         for at in (0..self.heap.len() / 2).rev() {
             self.sift_down(at);
         }
         self.find_runner_up();
+        self.leave_bounds()
+    }
+
+    /// Moves the top to an entry, while it is at a bound (G3).
+    #[inline]
+    fn leave_bounds(&mut self) -> Result<(), EngineError> {
+        if self.bound_count == 0 { Ok(()) } else { self.leave_top_bounds() }
+    }
+
+    #[inline(never)]
+    fn leave_top_bounds(&mut self) -> Result<(), EngineError> {
+        while let Some(&top) = self.heap.first()
+            && self.sources[top.source as usize].is_at_bound()
+        {
+            let index = top.source as usize;
+            let source = &mut self.sources[index];
+            if let Err(error) = source.leave_bound() {
+                self.failed = Some(index);
+                self.heap.clear();
+                return Err(error);
+            }
+            self.bound_count -= 1;
+            if source.valid() {
+                self.heap[0].prefix = prefix_of(source.key().user_key);
+            } else {
+                self.heap.swap_remove(0);
+            }
+            self.sift_down(0);
+            self.find_runner_up();
+        }
+        Ok(())
     }
 
     #[inline]
@@ -218,7 +299,7 @@ impl<I: InternalIter> MergingIter<I> {
         }
         self.sift_down(0);
         self.find_runner_up();
-        Ok(())
+        self.leave_bounds()
     }
 
     /// Reverses the direction at the current entry: moves every other source to the other side of
@@ -243,26 +324,25 @@ impl<I: InternalIter> MergingIter<I> {
             };
             sought.inspect_err(|_| self.failed = Some(index))?;
         }
-        self.build_heap();
-        Ok(())
+        self.build_heap()
     }
 }
 
 impl<I: InternalIter> InternalIter for MergingIter<I> {
     fn seek_to_first(&mut self) -> Result<(), EngineError> {
-        self.start(Direction::Forward, |source| source.seek_to_first())
+        self.start(Direction::Forward, SeekTo::First)
     }
 
     fn seek_to_last(&mut self) -> Result<(), EngineError> {
-        self.start(Direction::Backward, |source| source.seek_to_last())
+        self.start(Direction::Backward, SeekTo::Last)
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.start(Direction::Forward, |source| source.seek(target))
+        self.start(Direction::Forward, SeekTo::AtOrAfter(target))
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.start(Direction::Backward, |source| source.seek_before(target))
+        self.start(Direction::Backward, SeekTo::Before(target))
     }
 
     #[inline]

@@ -18,6 +18,7 @@
 use crate::error::FilesError;
 use crate::file_buffer::FileBuffer;
 use crate::hints::{FileKind, GroupId, Hints, Tier};
+use crate::planned_read::PlannedRead;
 use crate::room::{CatalogUse, CommitKind};
 use imbrex_disk::BlockRange;
 use std::any::Any;
@@ -113,6 +114,16 @@ pub trait FileReader: Send + Sync + Debug {
                 self.read_at(offset, len_bytes, &mut scratch).map(<[u8]>::to_vec)
             })
             .collect()
+    }
+
+    /// Where the disk has this range, for [`read_together`](crate::read_together). `None` if the
+    /// file can only be read by itself. The blocks stay allocated while the plan lives.
+    ///
+    /// # Errors
+    /// [`FilesError::PastEnd`].
+    fn plan_read(&self, offset: u64, len_bytes: usize) -> Result<Option<PlannedRead>, FilesError> {
+        let _ = (offset, len_bytes);
+        Ok(None)
     }
 
     /// The file's current extents, in order.

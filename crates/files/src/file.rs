@@ -12,10 +12,11 @@ use crate::api::{FileReader, check_range};
 use crate::catalog::FileId;
 use crate::error::FilesError;
 use crate::extent::Extent;
+use crate::planned_read::{BlockRead, PlannedRead, read_planned};
 use crate::rewrite::Source;
 use crate::space::Hold;
 use arc_swap::ArcSwap;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, ReadRequest};
+use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, ReadRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,21 +68,6 @@ pub(crate) struct Reader {
     reads_remains: bool,
 }
 
-/// The part of a read that lies in one extent.
-#[derive(Clone, Copy, Debug)]
-struct BlockRead {
-    at: Lba,
-    /// Bytes to skip at the start of the first block.
-    skip: usize,
-    len_bytes: usize,
-}
-
-impl BlockRead {
-    fn blocks_len_bytes(&self) -> usize {
-        (self.skip + self.len_bytes).next_multiple_of(BLOCK_LEN_BYTES)
-    }
-}
-
 impl Reader {
     pub(crate) fn new(source: Source, body: Arc<FileBody>, name: String) -> Arc<Reader> {
         Arc::new(Reader { source, body, name, reads_remains: false })
@@ -114,6 +100,11 @@ impl Reader {
 
     fn failed(&self, offset: u64, source: DiskError) -> FilesError {
         FilesError::Disk { what: format!("reading {} at {offset}", self.name), source }
+    }
+
+    fn planned(&self, placed: &Arc<Placed>, offset: u64, len_bytes: usize) -> PlannedRead {
+        let pieces = pieces(&placed.extents, offset, len_bytes);
+        PlannedRead::new(self.source.clone(), pieces, Arc::clone(placed) as Arc<_>)
     }
 
     /// The general case: the range spans several extents.
@@ -181,39 +172,23 @@ impl FileReader for Reader {
     }
 
     fn read_batch(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, FilesError> {
-        ranges.iter().try_for_each(|&(offset, len_bytes)| check_range(self, offset, len_bytes))?;
-        let placed = self.body.placed.load();
-        let wanted: Vec<Vec<BlockRead>> = ranges
-            .iter()
-            .map(|&(offset, len_bytes)| pieces(&placed.extents, offset, len_bytes))
-            .collect();
-        let mut buffers: Vec<Vec<u8>> =
-            wanted.iter().flatten().map(|piece| vec![0; piece.blocks_len_bytes()]).collect();
-        let mut requests: Vec<ReadRequest<'_>> = wanted
-            .iter()
-            .flatten()
-            .zip(&mut buffers)
-            .map(|(piece, buf)| ReadRequest { at: piece.at, buf })
-            .collect();
-        if !requests.is_empty() {
-            let first = ranges.first().map_or(0, |range| range.0);
-            self.read_blocks(&mut requests).map_err(|e| self.failed(first, e))?;
-        }
-        let mut buffers = buffers.into_iter();
-        let assemble = |pieces: &Vec<BlockRead>| {
-            let mut whole = Vec::new();
-            for (piece, mut buffer) in pieces.iter().zip(&mut buffers) {
-                let used = piece.skip..piece.skip + piece.len_bytes;
-                if pieces.len() == 1 {
-                    buffer.copy_within(used, 0);
-                    buffer.truncate(piece.len_bytes);
-                    return buffer;
-                }
-                whole.extend_from_slice(&buffer[used]);
-            }
-            whole
+        let placed = self.body.placed.load_full();
+        let planned = |&(offset, len_bytes): &(u64, usize)| {
+            check_range(self, offset, len_bytes)?;
+            Ok(self.planned(&placed, offset, len_bytes))
         };
-        Ok(wanted.iter().map(assemble).collect())
+        let reads = ranges.iter().map(planned).collect::<Result<Vec<_>, FilesError>>()?;
+        let first = ranges.first().map_or(0, |range| range.0);
+        let read = |requests: &mut [ReadRequest<'_>]| self.read_blocks(requests);
+        read_planned(&reads, &read).map_err(|error| self.failed(first, error))
+    }
+
+    fn plan_read(&self, offset: u64, len_bytes: usize) -> Result<Option<PlannedRead>, FilesError> {
+        check_range(self, offset, len_bytes)?;
+        if self.reads_remains {
+            return Ok(None);
+        }
+        Ok(Some(self.planned(&self.body.placed.load_full(), offset, len_bytes)))
     }
 
     fn extents(&self) -> Vec<BlockRange> {

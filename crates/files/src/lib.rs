@@ -17,6 +17,7 @@
 //! (`catalog::recover`, `restore`). `tiers` puts two drives together.
 
 mod api;
+mod batch;
 mod catalog;
 mod check;
 mod clean;
@@ -37,6 +38,7 @@ mod part;
 mod persist;
 mod placement;
 mod placer;
+mod planned_read;
 pub mod raw;
 mod reclaim;
 mod region;
@@ -53,6 +55,7 @@ pub mod tiers;
 pub use api::{
     AppRecord, Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId,
 };
+pub use batch::{FileRange, read_together};
 pub use error::FilesError;
 pub use file_buffer::FileBuffer;
 pub use formatting::FormatOptions;
@@ -61,6 +64,7 @@ pub use known_end::with_known_end;
 pub use layer::FileLayer;
 pub use part::part_of;
 pub use placement::{PlacementKind, PlacementOptions};
+pub use planned_read::PlannedRead;
 pub use room::{CatalogUse, CommitKind};
 
 /// Reports on a file layer, for tools: what it has done, how it uses the disk, what a check found.

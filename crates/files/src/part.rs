@@ -2,6 +2,7 @@
 
 use crate::api::{FileReader, check_range};
 use crate::error::FilesError;
+use crate::planned_read::PlannedRead;
 use imbrex_disk::BlockRange;
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,6 +45,11 @@ impl FileReader for Part {
         let moved: Vec<(u64, usize)> =
             ranges.iter().map(|&(offset, len_bytes)| (self.start + offset, len_bytes)).collect();
         self.file.read_batch(&moved)
+    }
+
+    fn plan_read(&self, offset: u64, len_bytes: usize) -> Result<Option<PlannedRead>, FilesError> {
+        check_range(self, offset, len_bytes)?;
+        self.file.plan_read(self.start + offset, len_bytes)
     }
 
     /// The extents of the whole file.

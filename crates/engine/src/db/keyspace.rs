@@ -4,11 +4,12 @@ use crate::EngineError;
 use crate::batch::{KeyspaceId, check_key, check_range, check_value};
 use crate::compaction::situation::ManualRange;
 use crate::db::shared::Shared;
+use crate::iter::IterBounds;
 use crate::key::{Kind, Seq};
 use crate::options::{KeyspaceOptions, ReadOptions, WriteOptions};
 use crate::read::get::get;
-use crate::read::range::sources;
-use crate::read::{Entries, Iter, IterBounds, IterSources};
+use crate::read::range::{ReadAheadTotals, sources};
+use crate::read::{Entries, Iter, IterSources};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::store::keyspace::KeyspaceState;
@@ -214,7 +215,9 @@ impl Keyspace {
             None => store.visible(),
         };
         self.state.check_exists()?;
+        let bounds = IterBounds { lower: options.lower, upper: options.upper };
         let read = TableReadOptions {
+            until: bounds.upper.clone(),
             fill_cache: options.fill_cache,
             read_ahead_bytes_min: options.read_ahead_bytes_min,
             read_ahead_bytes: options.read_ahead_bytes,
@@ -224,9 +227,12 @@ impl Keyspace {
             Some(losses) => read.passing(losses),
             None => read,
         };
-        let (entries, tombstones) =
-            sources(&view, seq, &store.cache, &read, options.read_ahead_bytes_total)?;
-        let bounds = IterBounds { lower: options.lower, upper: options.upper };
+        let skips_damage = read.losses.is_some();
+        let totals = ReadAheadTotals {
+            most_bytes: options.read_ahead_bytes_total,
+            first_bytes: if skips_damage { 0 } else { store.options.seek_read_len_bytes },
+        };
+        let (entries, tombstones) = sources(&view, seq, &store.cache, &read, totals, &bounds)?;
         let pin = Some(Box::new((view, Arc::clone(&self.shared))) as Box<_>);
         let losses = store.losses.clone();
         Ok(Iter::new(IterSources { entries, tombstones, losses, pin }, seq, bounds))

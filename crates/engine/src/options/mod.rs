@@ -63,6 +63,10 @@ pub struct Options {
     pub eager_after_ns: u64,
     /// Memory for cached data blocks.
     pub block_cache_len_bytes: u64,
+    /// How much a seek of an iterator reads at once, from all sorted runs together: each run has a part by
+    /// its length. 0 for one block of each. On a disk, a seek costs as much time as reading about 2 MB, so
+    /// a scan of some hundred kilobytes should seek once in each run.
+    pub seek_read_len_bytes: usize,
     /// The number of compactions that may run at a time, besides one flush. A disk has one head,
     /// which two compactions would move to and fro, and each holds a table in memory.
     pub max_background_jobs: usize,
@@ -126,6 +130,7 @@ impl Default for Options {
             offloaded_file_count_max: 10,
             eager_after_ns: 0,
             block_cache_len_bytes: 64 << 20,
+            seek_read_len_bytes: 0,
             max_background_jobs: 1,
             compaction_read_len_bytes: 1 << 20,
             free_memtable_count_min: 2,

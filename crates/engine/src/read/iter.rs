@@ -14,12 +14,11 @@
 //!       its snapshot, and it takes the range tombstones when it is made.
 
 use crate::EngineError;
-use crate::iter::InternalIter;
+use crate::iter::{InternalIter, IterBounds};
 use crate::key::{InternalKey, Kind, Seq, Trailer};
 use crate::losses::{Losses, LostKeys};
 use crate::merge::MergingIter;
 use crate::read::covers::{Covers, TombstoneView};
-use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -36,15 +35,6 @@ pub(crate) struct IterSources {
     pub(crate) losses: Option<Arc<Losses>>,
     /// An object that must live as long as the cursor, such as a version or a snapshot.
     pub(crate) pin: Option<Box<dyn Any + Send>>,
-}
-
-/// The bounds of a cursor.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct IterBounds {
-    /// The first key, if bounded.
-    pub(crate) lower: Option<Bytes>,
-    /// The first key after the last one, if bounded.
-    pub(crate) upper: Option<Bytes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

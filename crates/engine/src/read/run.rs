@@ -19,6 +19,10 @@ impl SortedRun for RunView {
         self.tables.len()
     }
 
+    fn smallest_user_key(&self, index: usize) -> &[u8] {
+        &self.tables[index].meta.smallest
+    }
+
     fn largest_user_key(&self, index: usize) -> &[u8] {
         &self.tables[index].meta.largest
     }
@@ -55,6 +59,10 @@ impl RunOfView {
 impl SortedRun for RunOfView {
     fn table_count(&self) -> usize {
         self.tables().len()
+    }
+
+    fn smallest_user_key(&self, index: usize) -> &[u8] {
+        &self.tables()[index].meta.smallest
     }
 
     fn largest_user_key(&self, index: usize) -> &[u8] {

@@ -15,6 +15,7 @@ use super::reader::Table;
 use super::reading::cannot_read;
 use super::values::ValuePlace;
 use crate::EngineError;
+use crate::first_reads::{FirstRead, SeekTo};
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Trailer};
 use crate::losses::{Losses, LostKeys, keys_between};
@@ -83,6 +84,25 @@ enum Place {
     Window(Range<usize>),
 }
 
+/// Which of the two makes the read with which a seek begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FirstReadBy {
+    /// The iterator, during the seek.
+    Iterator,
+    /// The caller, together with those of other iterators. The seek stops and returns the read.
+    Caller,
+}
+
+/// How loading a partition or a block went.
+#[derive(Debug)]
+enum Loaded {
+    Done,
+    /// There is none.
+    Nothing,
+    /// The caller reads it first.
+    Needs(FirstRead),
+}
+
 /// A cursor over the entries of a table.
 #[derive(Debug)]
 pub(crate) struct TableIter {
@@ -100,6 +120,9 @@ pub(crate) struct TableIter {
     cursor: BlockCursor,
     read_ahead: ReadAhead,
     index_read_ahead: ReadAhead,
+    /// The offset of a partition or block that was just not found in the cache. It is not looked up
+    /// a second time when the caller has read it.
+    missing: Option<u64>,
     /// The stored length of the blocks loaded since the last seek.
     scanned_len_bytes: u64,
     /// The part of that length that was not in the cache.
@@ -140,6 +163,7 @@ impl TableIter {
                 if options.sequential { index_ahead_len_bytes } else { 0 },
                 index_ahead_len_bytes,
             ),
+            missing: None,
             scanned_len_bytes: 0,
             missed_len_bytes: 0,
             logged: Vec::new(),
@@ -162,6 +186,38 @@ impl TableIter {
         self.index_read_ahead.go_on_from(&before.index_read_ahead);
     }
 
+    /// Moves to `to`, or returns the read that the move needs first. Then the iterator has no
+    /// position.
+    pub(super) fn seek_to(
+        &mut self,
+        to: SeekTo<'_>,
+        read_by: FirstReadBy,
+    ) -> Result<Option<FirstRead>, EngineError> {
+        let reads_alone = self.options.sequential || self.options.losses.is_some();
+        let read_by = if reads_alone { FirstReadBy::Iterator } else { read_by };
+        let front = self.front.clone();
+        let to = match (to, &front) {
+            (SeekTo::First, Some(front)) => SeekTo::AtOrAfter(before_all(front)),
+            (SeekTo::AtOrAfter(target), Some(front)) if target.user_key < front => {
+                SeekTo::AtOrAfter(before_all(front))
+            }
+            _ => to,
+        };
+        let is_forward = matches!(to, SeekTo::First | SeekTo::AtOrAfter(_));
+        let read = match self.try_seek(to, read_by) {
+            Ok(read) => read,
+            Err(error) => {
+                let go_on = if is_forward { TableIter::next_block } else { TableIter::prev_block };
+                self.pass_over(error, go_on)?;
+                None
+            }
+        };
+        if !is_forward {
+            self.stop_at_front();
+        }
+        Ok(read)
+    }
+
     /// Whether `user_key` is before the front.
     #[inline]
     fn is_before_front(&self, user_key: &[u8]) -> bool {
@@ -177,11 +233,6 @@ impl TableIter {
         {
             self.cursor.invalidate();
         }
-    }
-
-    /// Moves to the first entry at or after `target`, wherever the front is.
-    fn seek_anywhere(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.go_to_or_after(target).or_else(|error| self.pass_over(error, TableIter::next_block))
     }
 
     /// The value bytes of the entry: the value itself, or its place in the log.
@@ -235,20 +286,42 @@ impl TableIter {
         self.table.damaged_block(self.loaded.take().unwrap_or(0), damage.0)
     }
 
-    /// Loads index partition `index`. Returns false if it does not exist.
-    fn load_partition(&mut self, index: usize) -> Result<bool, EngineError> {
+    /// Loads index partition `index`.
+    fn load_partition(
+        &mut self,
+        index: usize,
+        read_by: FirstReadBy,
+    ) -> Result<Loaded, EngineError> {
         if index >= self.table.top_index.len() {
-            return Ok(false);
+            return Ok(Loaded::Nothing);
         }
-        if self.partition.is_none() || self.partition_index != index {
-            // If the read fails, the iterator is at a partition without blocks.
-            (self.partition, self.partition_index, self.block_index) = (None, index, 0);
+        if self.partition.is_some() && self.partition_index == index {
+            return Ok(Loaded::Done);
+        }
+        // If the read fails, the iterator is at a partition without blocks.
+        (self.partition, self.partition_index, self.block_index) = (None, index, 0);
+        let table = &self.table;
+        let handle = table.top_index.handle(index);
+        let range = handle.offset..handle.end();
+        let is_missing = self.missing.take() == Some(handle.offset);
+        let known = if is_missing { None } else { table.partition_in_memory(index) };
+        let ahead = &mut self.index_read_ahead;
+        let partition = if let Some(partition) = known {
+            ahead.skip(range);
+            partition
+        } else {
+            if read_by == FirstReadBy::Caller
+                && let Some(range) = ahead.first_range(&range, table.index_end())
+            {
+                self.missing = Some(handle.offset);
+                return Ok(Loaded::Needs(FirstRead { file: Arc::clone(&table.file), range }));
+            }
             let fill_cache = self.options.fill_cache && !self.options.sequential;
-            let ahead = &mut self.index_read_ahead;
-            self.partition = Some(self.table.partition_ahead(index, fill_cache, ahead)?);
-            self.data_end = self.data_end_in_partition();
-        }
-        Ok(true)
+            table.partition_ahead(index, fill_cache, ahead)?
+        };
+        self.partition = Some(partition);
+        self.data_end = self.data_end_in_partition();
+        Ok(Loaded::Done)
     }
 
     /// The end of the last block of the partition that will be read; the end of all data if that
@@ -269,32 +342,40 @@ impl TableIter {
     }
 
     /// Loads block `index` of the partition.
-    fn load_block(&mut self, index: usize) -> Result<(), EngineError> {
+    fn load_block(&mut self, index: usize, read_by: FirstReadBy) -> Result<Loaded, EngineError> {
         self.cursor.invalidate();
-        let Some(partition) = &self.partition else { return Ok(()) };
+        let Some(partition) = &self.partition else { return Ok(Loaded::Nothing) };
         let handle = partition.handle(index);
         self.block_index = index;
         if self.loaded == Some(handle.offset) {
-            return Ok(());
+            return Ok(Loaded::Done);
         }
         self.loaded = None;
         // If the read fails, `place` must not point into a buffer that has changed.
         self.place = Place::Shared;
         self.shared = Bytes::new();
-        let cached =
-            if self.streams() { None } else { self.table.cached_data_block(handle.offset) };
+        let is_missing = self.missing.take() == Some(handle.offset) || self.streams();
+        let cached = if is_missing { None } else { self.table.cached_data_block(handle.offset) };
         if let Some(block) = cached {
             self.shared = block;
             self.place = Place::Shared;
             self.read_ahead.skip(handle.offset..handle.end());
         } else {
+            let wanted = handle.offset..handle.end();
+            if read_by == FirstReadBy::Caller
+                && let Some(range) = self.read_ahead.first_range(&wanted, self.data_end)
+            {
+                self.missing = Some(handle.offset);
+                return Ok(Loaded::Needs(FirstRead { file: Arc::clone(&self.table.file), range }));
+            }
             let is_short = self.scanned_len_bytes < CACHED_SCAN_LEN_BYTES;
             self.read_block(handle, self.options.fill_cache && is_short)?;
             self.missed_len_bytes += handle.len_bytes;
         }
         self.scanned_len_bytes += handle.len_bytes;
         self.loaded = Some(handle.offset);
-        self.step(|cursor, block| cursor.open(block))
+        self.step(|cursor, block| cursor.open(block))?;
+        Ok(Loaded::Done)
     }
 
     /// Whether to bypass the cache. In a long scan that had to read a quarter of its blocks,
@@ -330,9 +411,9 @@ impl TableIter {
     fn next_block(&mut self) -> Result<(), EngineError> {
         let next = self.block_index + 1;
         if next < self.block_count() {
-            self.load_block(next)?;
-        } else if self.load_partition(self.partition_index + 1)? {
-            self.load_block(0)?;
+            self.load_block(next, FirstReadBy::Iterator)?;
+        } else if self.has_partition(self.partition_index + 1)? {
+            self.load_block(0, FirstReadBy::Iterator)?;
         } else {
             self.cursor.invalidate();
             return Ok(());
@@ -343,9 +424,9 @@ impl TableIter {
     /// Moves to the last entry of the previous block, if there is one.
     fn prev_block(&mut self) -> Result<(), EngineError> {
         if self.block_index > 0 {
-            self.load_block(self.block_index - 1)?;
-        } else if self.partition_index > 0 && self.load_partition(self.partition_index - 1)? {
-            self.load_block(self.block_count() - 1)?;
+            self.load_block(self.block_index - 1, FirstReadBy::Iterator)?;
+        } else if self.partition_index > 0 && self.has_partition(self.partition_index - 1)? {
+            self.load_block(self.block_count() - 1, FirstReadBy::Iterator)?;
         } else {
             self.cursor.invalidate();
             return Ok(());
@@ -353,16 +434,39 @@ impl TableIter {
         self.step(BlockCursor::seek_to_last)
     }
 
-    /// Loads the first block that could have `target` or a later key. Returns false if there is
-    /// none.
-    fn load_block_of(&mut self, target: InternalKey<'_>) -> Result<bool, EngineError> {
-        self.start_seek();
-        if !self.load_partition(self.table.top_index.find(target))? {
-            return Ok(false);
+    /// Loads index partition `index`. Returns false if it does not exist.
+    fn has_partition(&mut self, index: usize) -> Result<bool, EngineError> {
+        let loaded = self.load_partition(index, FirstReadBy::Iterator)?;
+        Ok(matches!(loaded, Loaded::Done))
+    }
+
+    /// Loads the block in which the move to `to` begins: for a key the first block that could have
+    /// it or a later key.
+    fn load_block_of(
+        &mut self,
+        to: SeekTo<'_>,
+        read_by: FirstReadBy,
+    ) -> Result<Loaded, EngineError> {
+        self.start_seek(to);
+        let top = &self.table.top_index;
+        let index = match to {
+            SeekTo::First => 0,
+            SeekTo::Last => top.len().saturating_sub(1),
+            SeekTo::AtOrAfter(target) | SeekTo::Before(target) => top.find(target),
+        };
+        match self.load_partition(index, read_by)? {
+            Loaded::Done => {}
+            other => return Ok(other),
         }
-        let index = self.partition.as_ref().map_or(0, |partition| partition.find(target));
+        let index = match (to, &self.partition) {
+            (SeekTo::Last, Some(partition)) => partition.len() - 1,
+            (SeekTo::AtOrAfter(target) | SeekTo::Before(target), Some(partition)) => {
+                partition.find(target)
+            }
+            _ => 0,
+        };
         if index >= self.block_count() {
-            // By the top index, the partition reaches at least as far as `target`.
+            // By the top index, the partition reaches at least as far as the key.
             self.block_index = index;
             let offset = self.table.top_index.handle(self.partition_index).offset;
             return Err(super::format::corrupt(
@@ -372,41 +476,38 @@ impl TableIter {
                 "it ends before its separator in the top index",
             ));
         }
-        self.load_block(index)?;
-        Ok(true)
+        self.load_block(index, read_by)
     }
 
-    fn go_to_first(&mut self) -> Result<(), EngineError> {
-        self.start_seek();
-        if !self.load_partition(0)? {
-            return Ok(());
+    /// Like `seek_to`, but damage is an error, and the front is ignored.
+    fn try_seek(
+        &mut self,
+        to: SeekTo<'_>,
+        read_by: FirstReadBy,
+    ) -> Result<Option<FirstRead>, EngineError> {
+        match (self.load_block_of(to, read_by)?, to) {
+            (Loaded::Needs(read), _) => return Ok(Some(read)),
+            (Loaded::Nothing, SeekTo::Before(_)) => return self.try_seek(SeekTo::Last, read_by),
+            (Loaded::Nothing, _) => return Ok(None),
+            (Loaded::Done, _) => {}
         }
-        self.load_block(0)?;
-        self.step(BlockCursor::seek_to_first)
-    }
-
-    fn go_to_last(&mut self) -> Result<(), EngineError> {
-        self.start_seek();
-        let Some(last) = self.table.top_index.len().checked_sub(1) else { return Ok(()) };
-        self.load_partition(last)?;
-        self.load_block(self.block_count() - 1)?;
-        self.step(BlockCursor::seek_to_last)
-    }
-
-    fn go_to_or_after(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        if !self.load_block_of(target)? {
-            return Ok(());
+        match to {
+            SeekTo::First => self.step(BlockCursor::seek_to_first)?,
+            SeekTo::Last => self.step(BlockCursor::seek_to_last)?,
+            SeekTo::AtOrAfter(target) => {
+                self.step(|cursor, block| cursor.seek(block, target))?;
+                if !self.cursor.valid() {
+                    self.next_block()?;
+                }
+            }
+            SeekTo::Before(target) => {
+                self.step(|cursor, block| cursor.seek_before(block, target))?;
+                if !self.cursor.valid() {
+                    self.prev_block()?;
+                }
+            }
         }
-        self.step(|cursor, block| cursor.seek(block, target))?;
-        if self.cursor.valid() { Ok(()) } else { self.next_block() }
-    }
-
-    fn go_to_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        if !self.load_block_of(target)? {
-            return self.go_to_last();
-        }
-        self.step(|cursor, block| cursor.seek_before(block, target))?;
-        if self.cursor.valid() { Ok(()) } else { self.prev_block() }
+        Ok(None)
     }
 
     /// Handles the error of a move. If it is damage to skip, continues with `go_on`.
@@ -447,12 +548,13 @@ impl TableIter {
         Ok(())
     }
 
-    fn start_seek(&mut self) {
+    fn start_seek(&mut self, to: SeekTo<'_>) {
+        let is_backward = matches!(to, SeekTo::Last | SeekTo::Before(_));
         self.cursor.invalidate();
         self.scanned_len_bytes = 0;
         self.missed_len_bytes = 0;
-        self.read_ahead.restart();
-        self.index_read_ahead.restart();
+        self.read_ahead.restart(is_backward);
+        self.index_read_ahead.restart(is_backward);
     }
 }
 
@@ -477,31 +579,29 @@ fn bytes_of<'a>(
 
 impl InternalIter for TableIter {
     fn seek_to_first(&mut self) -> Result<(), EngineError> {
-        match self.front.clone() {
-            Some(front) => self.seek_anywhere(before_all(&front)),
-            None => {
-                self.go_to_first().or_else(|error| self.pass_over(error, TableIter::next_block))
-            }
-        }
+        self.seek_to(SeekTo::First, FirstReadBy::Iterator).map(|_| ())
     }
 
     fn seek_to_last(&mut self) -> Result<(), EngineError> {
-        self.go_to_last().or_else(|error| self.pass_over(error, TableIter::prev_block))?;
-        self.stop_at_front();
-        Ok(())
+        self.seek_to(SeekTo::Last, FirstReadBy::Iterator).map(|_| ())
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        if self.is_before_front(target.user_key) {
-            return self.seek_to_first();
-        }
-        self.seek_anywhere(target)
+        self.seek_to(SeekTo::AtOrAfter(target), FirstReadBy::Iterator).map(|_| ())
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        self.go_to_before(target).or_else(|error| self.pass_over(error, TableIter::prev_block))?;
-        self.stop_at_front();
-        Ok(())
+        self.seek_to(SeekTo::Before(target), FirstReadBy::Iterator).map(|_| ())
+    }
+
+    fn begin(&mut self, to: SeekTo<'_>) -> Result<Option<FirstRead>, EngineError> {
+        self.seek_to(to, FirstReadBy::Caller)
+    }
+
+    fn accept(&mut self, offset: u64, bytes: &[u8]) {
+        let is_data = offset < self.table.footer.data_len_bytes;
+        let ahead = if is_data { &mut self.read_ahead } else { &mut self.index_read_ahead };
+        ahead.accept(offset, bytes);
     }
 
     #[inline]

@@ -2,13 +2,16 @@
 //!
 //! A table is opened when the iterator reaches it, so that a short scan of a wide level opens one
 //! table. A scan that moves on to the next table reads ahead as far as it did in the one before.
+//! Tables outside the bounds of the cursor are never opened. A seek to a key between two tables stays at
+//! the border of the next one, and reads nothing until the merge of the runs has come so far.
 
 use super::block::compare_user_keys;
-use super::iter::{TableIter, TableReadOptions};
+use super::iter::{FirstReadBy, TableIter, TableReadOptions};
 use super::reader::Table;
 use crate::EngineError;
-use crate::iter::InternalIter;
-use crate::key::InternalKey;
+use crate::first_reads::{FirstRead, SeekTo};
+use crate::iter::{InternalIter, IterBounds};
+use crate::key::{InternalKey, Trailer};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -19,6 +22,9 @@ use std::sync::Arc;
 pub(crate) trait SortedRun: Send + Sync + Debug {
     /// The number of tables.
     fn table_count(&self) -> usize;
+
+    /// A user key at or before all entries of table `index`.
+    fn smallest_user_key(&self, index: usize) -> &[u8];
 
     /// The largest user key of table `index`.
     fn largest_user_key(&self, index: usize) -> &[u8];
@@ -35,19 +41,45 @@ pub(crate) trait SortedRun: Send + Sync + Debug {
 pub(crate) struct LevelIter<R> {
     run: R,
     options: TableReadOptions,
+    bounds: IterBounds,
     table_index: usize,
     iter: Option<TableIter>,
+    /// Whether the cursor is at a border of the current table, which need not be open.
+    border: Option<Border>,
+}
+
+/// A border of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Border {
+    First,
+    Last,
 }
 
 impl<R: SortedRun> LevelIter<R> {
     /// Creates a cursor over `run`.
     pub(crate) fn new(run: R, options: TableReadOptions) -> LevelIter<R> {
-        LevelIter { run, options, table_index: 0, iter: None }
+        let bounds = IterBounds::default();
+        LevelIter { run, options, bounds, table_index: 0, iter: None, border: None }
     }
 
-    /// Makes table `index` the current one. Returns false if it does not exist.
+    /// The same cursor, which need not find entries outside `bounds`. At a bounded end it is moved to
+    /// the bound instead of the first or last entry.
+    pub(crate) fn within(self, bounds: &IterBounds) -> LevelIter<R> {
+        LevelIter { bounds: bounds.clone(), ..self }
+    }
+
+    /// Whether table `index` exists and may have an entry within the bounds.
+    fn is_wanted(&self, index: usize) -> bool {
+        index < self.run.table_count() && {
+            let run = &self.run;
+            self.bounds.overlap(run.smallest_user_key(index), run.largest_user_key(index))
+        }
+    }
+
+    /// Makes table `index` the current one. Returns false if it does not exist or is out of bounds.
     fn open(&mut self, index: usize) -> Result<bool, EngineError> {
-        if index >= self.run.table_count() {
+        self.border = None;
+        if !self.is_wanted(index) {
             self.iter = None;
             return Ok(false);
         }
@@ -90,6 +122,77 @@ impl<R: SortedRun> LevelIter<R> {
         low
     }
 
+    /// Moves to `to`, or returns the read that the move needs first in its first table.
+    fn seek_to(
+        &mut self,
+        to: SeekTo<'_>,
+        read_by: FirstReadBy,
+    ) -> Result<Option<FirstRead>, EngineError> {
+        let Some(last) = self.run.table_count().checked_sub(1) else { return Ok(None) };
+        let mut index = match to {
+            SeekTo::First => 0,
+            SeekTo::Last => last,
+            // Versions of one user key may span tables, so the search continues in the next one.
+            SeekTo::AtOrAfter(target) => self.find(target, Ordering::is_lt),
+            // The table after one that ends with this user key may have older versions of it.
+            SeekTo::Before(target) => {
+                let mut index = self.find(target, Ordering::is_le).min(last);
+                while index > 0 && self.is_beyond(index, target) {
+                    index -= 1;
+                }
+                index
+            }
+        };
+        if read_by == FirstReadBy::Caller
+            && let Some(border) = self.border_before(to, index)
+        {
+            self.border = Some(border);
+            if self.table_index != index {
+                (self.table_index, self.iter) = (index, None);
+            }
+            return Ok(None);
+        }
+        let mut read_by = read_by;
+        while self.open(index)? {
+            if let Some(read) = self.current_mut().seek_to(to, read_by)? {
+                return Ok(Some(read));
+            }
+            let next = match to {
+                SeekTo::First | SeekTo::AtOrAfter(_) => Some(index + 1),
+                SeekTo::Last | SeekTo::Before(_) => index.checked_sub(1),
+            };
+            match next {
+                Some(next) if !self.valid() => index = next,
+                _ => break,
+            }
+            read_by = FirstReadBy::Iterator;
+        }
+        Ok(None)
+    }
+
+    /// The border of table `index` that a move to `to` reaches before any of the table's entries.
+    fn border_before(&self, to: SeekTo<'_>, index: usize) -> Option<Border> {
+        if !self.is_wanted(index) {
+            return None;
+        }
+        match to {
+            SeekTo::AtOrAfter(target) => {
+                (target.user_key < self.run.smallest_user_key(index)).then_some(Border::First)
+            }
+            SeekTo::Before(target) => {
+                (self.run.largest_user_key(index) < target.user_key).then_some(Border::Last)
+            }
+            SeekTo::First | SeekTo::Last => None,
+        }
+    }
+
+    /// Whether all entries of table `index` that the bounds allow are after those before `target`.
+    fn is_beyond(&self, index: usize, target: InternalKey<'_>) -> bool {
+        let smallest = self.run.smallest_user_key(index);
+        smallest > target.user_key
+            || self.bounds.upper.as_ref().is_some_and(|upper| smallest >= upper)
+    }
+
     /// Moves to the first entry of the next table, while the current one has no more entries.
     fn skip_forward(&mut self) -> Result<(), EngineError> {
         while self.iter.as_ref().is_some_and(|iter| !iter.valid()) {
@@ -130,45 +233,52 @@ impl<R: SortedRun> LevelIter<R> {
 
 impl<R: SortedRun> InternalIter for LevelIter<R> {
     fn seek_to_first(&mut self) -> Result<(), EngineError> {
-        if self.open(0)? {
-            self.current_mut().seek_to_first()?;
-        }
-        self.skip_forward()
+        self.seek_to(SeekTo::First, FirstReadBy::Iterator).map(|_| ())
     }
 
     fn seek_to_last(&mut self) -> Result<(), EngineError> {
-        let Some(last) = self.run.table_count().checked_sub(1) else { return Ok(()) };
-        self.open(last)?;
-        self.current_mut().seek_to_last()?;
-        self.skip_backward()
+        self.seek_to(SeekTo::Last, FirstReadBy::Iterator).map(|_| ())
     }
 
     fn seek(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        // Versions of one user key may span tables, so the search continues in the next one.
-        for index in self.find(target, Ordering::is_lt)..=self.run.table_count() {
-            if !self.open(index)? {
-                break;
-            }
-            self.current_mut().seek(target)?;
-            if self.valid() {
-                break;
-            }
-        }
-        Ok(())
+        self.seek_to(SeekTo::AtOrAfter(target), FirstReadBy::Iterator).map(|_| ())
     }
 
     fn seek_before(&mut self, target: InternalKey<'_>) -> Result<(), EngineError> {
-        // The table after one that ends with this user key may have older versions of it.
-        let Some(last) = self.run.table_count().checked_sub(1) else { return Ok(()) };
-        let first_above = self.find(target, Ordering::is_le).min(last);
-        for index in (0..=first_above).rev() {
-            self.open(index)?;
-            self.current_mut().seek_before(target)?;
-            if self.valid() {
-                break;
+        self.seek_to(SeekTo::Before(target), FirstReadBy::Iterator).map(|_| ())
+    }
+
+    fn begin(&mut self, to: SeekTo<'_>) -> Result<Option<FirstRead>, EngineError> {
+        self.seek_to(to, FirstReadBy::Caller)
+    }
+
+    fn is_at_bound(&self) -> bool {
+        self.border.is_some()
+    }
+
+    fn leave_bound(&mut self) -> Result<(), EngineError> {
+        let index = self.table_index;
+        match self.border.take() {
+            Some(Border::First) => {
+                if self.open(index)? {
+                    self.current_mut().seek_to_first()?;
+                }
+                self.skip_forward()
             }
+            Some(Border::Last) => {
+                if self.open(index)? {
+                    self.current_mut().seek_to_last()?;
+                }
+                self.skip_backward()
+            }
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn accept(&mut self, offset: u64, bytes: &[u8]) {
+        if let Some(iter) = &mut self.iter {
+            iter.accept(offset, bytes);
+        }
     }
 
     #[inline]
@@ -187,12 +297,20 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
 
     #[inline]
     fn valid(&self) -> bool {
-        self.iter.as_ref().is_some_and(InternalIter::valid)
+        self.border.is_some() || self.iter.as_ref().is_some_and(InternalIter::valid)
     }
 
     #[inline]
     fn key(&self) -> InternalKey<'_> {
-        self.current().key()
+        match self.border {
+            None => self.current().key(),
+            Some(Border::First) => {
+                InternalKey::new(self.run.smallest_user_key(self.table_index), Trailer(u64::MAX))
+            }
+            Some(Border::Last) => {
+                InternalKey::new(self.run.largest_user_key(self.table_index), Trailer(0))
+            }
+        }
     }
 
     #[inline]

@@ -1,9 +1,9 @@
-//! Read-ahead of an iterator: one block after a seek, then more and more while the iterator moves
-//! in order.
+//! Read-ahead of an iterator: one block after a seek, or as much as its owner expects to need, then
+//! more and more while the iterator moves in order.
 //!
 //! A seek of the disk costs as much as about 2 MB of transfer, but a short scan must not pay for
-//! blocks that it never reaches. So the first read fetches one block, the second fetches 64 KiB,
-//! and from there each read is four times as long, up to the limit. A scan that goes on in the next
+//! blocks that it never reaches. So without an expectation the first read fetches one block. The
+//! second fetches at least 64 KiB, and from there each read is four times as long, up to the limit. A scan that goes on in the next
 //! table of a run goes on with the length that it had. If read-ahead meets damage, only the requested
 //! block is read: the iterator may never reach the damage, and the blocks before it are good.
 
@@ -37,6 +37,8 @@ pub(crate) struct ReadAhead {
     ahead_len_bytes_max: usize,
     /// With what the next seek begins, if that is more than the minimum.
     next_len_bytes: usize,
+    /// Whether the iterator was moved to go backward.
+    is_backward: bool,
     /// Read-ahead is off until the next seek, because there is damage in its direction.
     is_halted: bool,
 }
@@ -54,6 +56,7 @@ impl ReadAhead {
             ahead_len_bytes_min,
             ahead_len_bytes_max: ahead_len_bytes_max.max(ahead_len_bytes_min),
             next_len_bytes: 0,
+            is_backward: false,
             is_halted: false,
         }
     }
@@ -84,12 +87,25 @@ impl ReadAhead {
         &self.scratch[range]
     }
 
-    fn fill(
-        &mut self,
-        file: &dyn FileReader,
-        wanted: &Range<u64>,
-        limit: u64,
-    ) -> Result<(), FilesError> {
+    /// The read with which a seek to the block at `wanted` begins; `None` if the block is in the
+    /// window.
+    pub(crate) fn first_range(&mut self, wanted: &Range<u64>, limit: u64) -> Option<Range<u64>> {
+        let is_there = self.window.start <= wanted.start && wanted.end <= self.window.end;
+        if is_there { None } else { Some(self.next_range(wanted, limit)) }
+    }
+
+    /// Makes `bytes`, which are at `offset` of the file, the window.
+    pub(crate) fn accept(&mut self, offset: u64, bytes: &[u8]) {
+        if self.scratch.len() < bytes.len() {
+            self.scratch.resize(bytes.len(), 0);
+        }
+        self.scratch[..bytes.len()].copy_from_slice(bytes);
+        self.window = offset..offset + bytes.len() as u64;
+        self.window_at = 0;
+    }
+
+    /// What to read for the block at `wanted`.
+    fn next_range(&mut self, wanted: &Range<u64>, limit: u64) -> Range<u64> {
         let goes_on = wanted.start == self.last.end;
         let goes_back = wanted.end == self.last.start;
         if goes_on || goes_back {
@@ -100,11 +116,20 @@ impl ReadAhead {
                 .min(self.ahead_len_bytes_max);
         }
         let ahead = if self.is_halted { 0 } else { self.ahead_len_bytes as u64 };
-        let range = if goes_back {
+        if goes_back || (self.is_backward && !goes_on) {
             wanted.end.saturating_sub(ahead).min(wanted.start)..wanted.end
         } else {
             wanted.start..wanted.start.saturating_add(ahead).min(limit).max(wanted.end)
-        };
+        }
+    }
+
+    fn fill(
+        &mut self,
+        file: &dyn FileReader,
+        wanted: &Range<u64>,
+        limit: u64,
+    ) -> Result<(), FilesError> {
+        let range = self.next_range(wanted, limit);
         match self.load(file, &range) {
             Err(error) if error.is_damage() && range != *wanted => {
                 self.is_halted = true;
@@ -139,8 +164,9 @@ impl ReadAhead {
         self.last = range;
     }
 
-    /// Called on a seek: read-ahead restarts at its minimum.
-    pub(crate) fn restart(&mut self) {
+    /// Called on a seek: read-ahead restarts at its minimum, in the direction of the seek.
+    pub(crate) fn restart(&mut self, is_backward: bool) {
+        self.is_backward = is_backward;
         let next_len_bytes = std::mem::take(&mut self.next_len_bytes);
         self.ahead_len_bytes = self.ahead_len_bytes_min.max(next_len_bytes);
         self.is_halted = false;

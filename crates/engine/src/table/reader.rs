@@ -431,7 +431,7 @@ impl Table {
     }
 
     /// Index partition `index`, if it is in memory.
-    fn partition_in_memory(&self, index: usize) -> Option<Arc<IndexPartition>> {
+    pub(super) fn partition_in_memory(&self, index: usize) -> Option<Arc<IndexPartition>> {
         let cached = || self.cache.get_index(self.cache_id, self.top_index.handle(index).offset);
         self.sole_partition.clone().or_else(cached)
     }
@@ -446,8 +446,13 @@ impl Table {
         partition
     }
 
-    /// Like `partition`, for an iterator that moves through the table in order: one read fetches
-    /// several partitions.
+    /// The end of the index partitions.
+    pub(super) fn index_end(&self) -> u64 {
+        self.footer.data_len_bytes + self.footer.index_len_bytes
+    }
+
+    /// Reads a partition that is not in memory, for an iterator that moves through the table in
+    /// order: one read fetches several partitions.
     pub(super) fn partition_ahead(
         &self,
         index: usize,
@@ -455,14 +460,9 @@ impl Table {
         read_ahead: &mut ReadAhead,
     ) -> Result<Arc<IndexPartition>, EngineError> {
         let handle = self.top_index.handle(index);
-        if let Some(partition) = self.partition_in_memory(index) {
-            read_ahead.skip(handle.offset..handle.end());
-            return Ok(partition);
-        }
         let (offset, len_bytes) = (handle.offset, handle.len_bytes as usize);
-        let index_end = self.footer.data_len_bytes + self.footer.index_len_bytes;
         let range = read_ahead
-            .read(&*self.file, offset, len_bytes, index_end)
+            .read(&*self.file, offset, len_bytes, self.index_end())
             .map_err(|e| cannot_read("index partition", self.name(), offset, e))?;
         let partition = self.decode_partition(handle, read_ahead.bytes(range))?;
         if fill_cache {

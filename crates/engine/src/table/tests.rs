@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod damage;
+mod first_reads;
 mod model;
 mod reads;
 mod small;

@@ -4,6 +4,7 @@
 mod bands;
 mod basic;
 mod crowded;
+mod first_reads;
 mod found;
 mod full_drive;
 mod gear;

@@ -244,6 +244,24 @@ fn cost_and_benefit_prefer_old_zones_with_little_in_them() {
 }
 
 #[test]
+fn a_stream_continues_in_the_empty_zone_nearest_to_its_position() {
+    let mut map = map(16, None);
+    let file = |blocks, stream, position| FileRequest {
+        hints: Hints { stream, position, ..request(0, 1).hints },
+        ..request(blocks, 1)
+    };
+    let half = Some(1 << 15);
+    let files =
+        [file(64, 1, half), file(64, 1, half), file(64, 1, half), file(64, 1, Some(u16::MAX))];
+    let zones = "512..576, 448..512, 576..640, 960..1024";
+    assert_eq!(place("zone-per-stream", &mut map, &files), zones);
+    // An open zone of the stream is filled first, wherever it is. A file without a position takes the first.
+    let files = [file(10, 2, Some(0)), file(10, 2, half), file(10, 3, None)];
+    assert_eq!(place("zone-per-stream", &mut map, &files), "0..10, 10..20, 64..74");
+    assert_eq!(place("zone-per-level", &mut map, &[file(64, 4, half)]), "128..192");
+}
+
+#[test]
 fn the_share_of_free_space_that_starts_cleaning_is_an_option() {
     let mut map = map(10, None);
     map.take(range(0, 64), Lane::Fresh(0), 1);

@@ -81,6 +81,11 @@ impl Source {
         Source { disk, detours }
     }
 
+    /// Whether both read one disk, so that it can order their reads.
+    pub(crate) fn is_same_disk(&self, other: &Source) -> bool {
+        Arc::ptr_eq(&self.disk, &other.disk)
+    }
+
     pub(crate) fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         if self.detours.is_none() {
             return self.disk.read(at, buf);

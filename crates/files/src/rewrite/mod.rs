@@ -36,7 +36,7 @@
 //! decide at opening, and that dead data are not backed up.
 
 mod backup;
-mod detour;
+pub(crate) mod detour;
 mod format;
 
 #[cfg(test)]

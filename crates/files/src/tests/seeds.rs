@@ -8,8 +8,8 @@ use crate::CommitKind;
 use crate::placement::Urgency;
 use crate::space::Claim;
 use crate::{
-    AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileReader, Files, FilesError, Hints,
-    LogWriter, Persisted,
+    AppRecord, Commit, FileBuffer, FileKind, FileLayer, FileRange, FileReader, Files, FilesError,
+    Hints, LogWriter, Persisted, read_together,
 };
 use imbrex_clockwork::{Budget, Job, Prng, Step};
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba, Rule, ZoneSpec};
@@ -250,7 +250,8 @@ impl Run {
         if let Some(name) = self.any_file() {
             self.readers.push((self.files.open(&name)?, self.model.files[&name].clone()));
         }
-        self.readers.iter().try_for_each(|(reader, expected)| reads(&**reader, expected))
+        self.readers.iter().try_for_each(|(reader, expected)| reads(&**reader, expected))?;
+        read_parts_together(&self.readers)
     }
 
     /// Leftovers of a power cut take no room permanently: operations that make room succeed if
@@ -316,6 +317,28 @@ fn reads(reader: &dyn FileReader, expected: &Expected) -> Result<(), FilesError>
     let mut scratch = Vec::new();
     let got = reader.read_at(0, len_bytes, &mut scratch)?;
     assert!(got == content(&expected.tag, len_bytes), "{}: content differs", reader.name());
+    Ok(())
+}
+
+/// Reads a part of each file, all at once.
+fn read_parts_together(readers: &[(Arc<dyn FileReader>, Expected)]) -> Result<(), FilesError> {
+    let part = |(reader, expected): &(Arc<dyn FileReader>, Expected)| {
+        let len_bytes = Blocks::new(expected.blocks).bytes() as usize;
+        let bytes = content(&expected.tag, len_bytes);
+        let offset = len_bytes / 3;
+        (Arc::clone(reader), offset, bytes[offset..len_bytes - len_bytes / 5].to_vec())
+    };
+    let parts: Vec<_> = readers.iter().map(part).collect();
+    let ranges: Vec<_> = parts
+        .iter()
+        .map(|(file, offset, bytes)| FileRange {
+            file: &**file,
+            offset: *offset as u64,
+            len_bytes: bytes.len(),
+        })
+        .collect();
+    let got = read_together(&ranges)?;
+    assert!(got.iter().eq(parts.iter().map(|(_, _, bytes)| bytes)), "a part differs");
     Ok(())
 }
 

@@ -32,6 +32,7 @@ pub(super) fn draw_hints(rig: &mut Rig) -> Hints {
     let mut hints = Hints::new(kinds[prng.below(5) as usize]);
     hints.level = prng.below(5) as u8;
     hints.stream = prng.below(3) as u32;
+    hints.position = prng.chance(1, 2).then(|| prng.next_u64() as u16);
     if prng.chance(1, 3) {
         hints.purpose = CommitKind::Upkeep;
     }

@@ -114,6 +114,7 @@ fn draw_lengths(prng: &mut Prng) -> Options {
         block_cache_len_bytes: prng.below(4) * 16_384,
         max_background_jobs: 1 + prng.below(3) as usize,
         compaction_read_len_bytes: 4096 << prng.below(4),
+        seek_read_len_bytes: [0, 2000, 40_000][prng.below(3) as usize],
         logs_are_tables: prng.chance(1, 4),
         keyspace: KeyspaceOptions {
             table_len_bytes,

@@ -27,7 +27,7 @@ pub(crate) struct Streams {
     /// Ascending, without the first stream, which begins before all keys.
     starts: Vec<Bytes>,
     /// Where positions change: each counts from a key on.
-    positions: Vec<(Bytes, u16)>,
+    positions: Vec<(Bytes, Option<u16>)>,
 }
 
 impl Streams {
@@ -39,11 +39,11 @@ impl Streams {
     /// A stream for each partition, at the middle of what the partition has of the base.
     pub(crate) fn of_partitions(keyspace: KeyspaceId, version: &Version) -> Streams {
         let partitions = &version.partitions;
-        let positions = (0..partitions.count()).filter_map(|at| {
+        let positions = (0..partitions.count()).map(|at| {
             let start = partitions.start(at);
             let first = base_index(version, &start);
             let end = partitions.end(at).map_or(base_len(version), |end| base_index(version, &end));
-            position_of(version, (first + end) / 2).map(|position| (start, position))
+            (start, position_of(version, (first + end) / 2))
         });
         Streams { keyspace, starts: partitions.cuts.clone(), positions: positions.collect() }
     }
@@ -53,11 +53,8 @@ impl Streams {
         let first = base_index(version, &range.smallest);
         let replaced = version.levels[usize::from(BASE_LEVEL)].runs.iter();
         let replaced = replaced.flat_map(|run| run.overlapping(range)).enumerate();
-        let mut positions: Vec<(Bytes, u16)> = replaced
-            .filter_map(|(at, slot)| {
-                position_of(version, first + at)
-                    .map(|position| (slot.meta.smallest.clone(), position))
-            })
+        let mut positions: Vec<(Bytes, Option<u16>)> = replaced
+            .map(|(at, slot)| (slot.meta.smallest.clone(), position_of(version, first + at)))
             .collect();
         // Keys before the first table are at its place.
         if let Some((start, _)) = positions.first_mut() {
@@ -77,7 +74,7 @@ impl Streams {
     /// The position of a table that begins at `user_key`, if it has one.
     pub(crate) fn position(&self, user_key: &[u8]) -> Option<u16> {
         let at = self.positions.partition_point(|(start, _)| &start[..] <= user_key);
-        at.checked_sub(1).map(|before| self.positions[before].1)
+        at.checked_sub(1).and_then(|before| self.positions[before].1)
     }
 }
 
@@ -96,4 +93,71 @@ fn base_index(version: &Version, user_key: &[u8]) -> usize {
 fn position_of(version: &Version, index: usize) -> Option<u16> {
     let len = base_len(version);
     (index < len).then(|| (index * POSITION_COUNT / len) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Seq;
+    use crate::version::{RunId, TableId, TableMeta, TableSlot};
+    use imbrex_files::GroupId;
+
+    fn version(base: &[(&'static str, &'static str)], cuts: &[&'static str]) -> Version {
+        let mut version = Version::default();
+        for (id, (smallest, largest)) in (1..).zip(base) {
+            let meta = TableMeta {
+                id: TableId(id),
+                len_bytes: 4096,
+                smallest: Bytes::from_static(smallest.as_bytes()),
+                largest: Bytes::from_static(largest.as_bytes()),
+                largest_excluded: false,
+                seq_min: Seq(1),
+                seq_max: Seq(1),
+                entry_count: 2,
+                delete_count: 0,
+                range_tombstone_count: 0,
+                raw_len_bytes: 8192,
+                group: GroupId(id),
+                group_table_count: 1,
+                is_logged: false,
+                has_front: false,
+            };
+            version.insert(BASE_LEVEL, RunId::ONLY, TableSlot::new(meta));
+        }
+        version.partitions.cuts =
+            cuts.iter().map(|cut| Bytes::from_static(cut.as_bytes())).collect();
+        version
+    }
+
+    const BASE: [(&str, &str); 4] = [("b", "c"), ("e", "f"), ("h", "i"), ("k", "l")];
+
+    #[test]
+    fn a_partition_s_tables_lie_at_its_middle() {
+        let streams = Streams::of_partitions(KeyspaceId(0), &version(&BASE, &["h"]));
+        let at = |key: &str| streams.position(key.as_bytes());
+        assert_eq!([at("a"), at("g"), at("h"), at("z")], [1, 1, 3, 3].map(|q| Some(q << 14)));
+        let number = |key: &str| streams.number(key.as_bytes());
+        assert!(number("a") == number("g") && number("g") != number("h"));
+        let split = Streams::of_partitions(KeyspaceId(0), &version(&BASE, &["e", "h"]));
+        assert_eq!(split.number(b"h"), number("h"), "another partition's split changes nothing");
+        assert_ne!(Streams::one(KeyspaceId(1)).number(b"a"), number("a"));
+    }
+
+    #[test]
+    fn a_table_of_the_base_lies_where_the_one_was_that_it_replaces() {
+        let range =
+            KeyRange::of(version(&BASE[1..3], &[]).tables().map(|slot| &slot.meta)).unwrap();
+        let streams = Streams::of_base(KeyspaceId(0), &version(&BASE, &[]), &range);
+        let at = |key: &str| streams.position(key.as_bytes());
+        assert_eq!([at("a"), at("e"), at("g"), at("h")], [1, 1, 1, 2].map(|q| Some(q << 14)));
+    }
+
+    #[test]
+    fn what_is_appended_has_no_position() {
+        let version = version(&BASE, &["m"]);
+        assert_eq!(Streams::of_partitions(KeyspaceId(0), &version).position(b"z"), None);
+        let empty = Version::default();
+        assert_eq!(Streams::of_partitions(KeyspaceId(0), &empty).position(b"a"), None);
+        assert_eq!(Streams::one(KeyspaceId(0)).position(b"a"), None);
+    }
 }

@@ -42,6 +42,8 @@
 //!       rewrite everything for a few blocks.
 //!   Z6  With less slack than two pieces, writers slow down while a compaction runs, the more the less
 //!       slack there is. None waits for a whole piece: it waits for a stretch of one.
+//!   Z7  Work for scans comes last: what writers need is planned first. It never takes the slack that a
+//!       base merge needs.
 //!
 //! Source: ours; the simulation behind it is described in docs/decisions.
 //! Not here: how a merge stops before the end of its inputs (`work::compact`), where the state of a
@@ -81,6 +83,16 @@ const SLOWDOWNS: [u64; 8] = [64, 32, 16, 8, 6, 4, 3, 2];
 /// A base merge for want of space may give back at least one byte for so many of its base (Z5).
 const BASE_BYTES_PER_GAIN_MAX: u64 = 32;
 
+/// What the base merges leave above the bases of all partitions together, in percent of the bases: scans
+/// suffer from more, and the drive has time for the merges unless writers use all of it (Z7).
+const UPPER_PERCENT_MAX: u64 = 15;
+
+/// Below so many pieces, what is above the bases is too short to be worth a base merge.
+const CROWDED_PIECE_COUNT_MIN: u64 = 4;
+
+/// So many runs of a level are merged when nothing else is due, for scans (Z7).
+const IDLE_RUN_COUNT: usize = 2;
+
 /// The largest number of tables in one move. It bounds the length of the edit.
 const MOVE_TABLE_COUNT_MAX: usize = 64;
 
@@ -101,13 +113,18 @@ impl Policy for Lazy {
             .or_else(|| {
                 // A merge that cannot go on keeps no partition from its mid merges.
                 let merge = merge.filter(|merge| !is_blocked(situation, merge));
-                mid_merge(situation, &survey, merge)
+                let count_least = situation.options.l0_compact_run_count.max(2) as usize;
+                mid_merge(situation, &survey, merge, count_least)
             })
             .or_else(|| match merge {
                 Some(merge) if is_blocked(situation, merge) => begin_due(situation, &survey),
                 Some(merge) if is_due(situation, &survey, merge) => go_on(situation, merge),
                 Some(_) => None,
                 None => begin_due(situation, &survey),
+            })
+            .or_else(|| {
+                let merge = merge.filter(|merge| !is_blocked(situation, merge));
+                mid_merge(situation, &survey, merge, IDLE_RUN_COUNT)
             })
     }
 
@@ -254,6 +271,15 @@ impl Survey {
         survey
     }
 
+    /// Whether so much is above the base that scans suffer more than a base merge costs.
+    fn is_crowded(&self, options: &KeyspaceOptions) -> bool {
+        let sum = |of: fn(&Shape) -> u64| self.shapes.iter().map(of).sum::<u64>();
+        let upper_len_bytes = sum(|shape| shape.upper_len_bytes);
+        let base_len_bytes = sum(|shape| shape.base_len_bytes);
+        let least = piece_len_of(options).saturating_mul(CROWDED_PIECE_COUNT_MIN);
+        upper_len_bytes > (base_len_bytes / 100 * UPPER_PERCENT_MAX).max(least)
+    }
+
     /// The base merge under way, unless nothing of it is left.
     fn merge_under_way<'a>(&self, situation: &Situation<'a>) -> Option<&'a BaseMerge> {
         let version: &'a Version = situation.version;
@@ -291,7 +317,10 @@ fn is_due(situation: &Situation<'_>, survey: &Survey, merge: &BaseMerge) -> bool
     let own = &survey.shapes[partitions.find(&merge.start)..last.max(1)];
     let is_wanted =
         |shape: &Shape| shape.is_heavy(situation.options) || shape.is_deep(situation.options);
-    is_pressing(situation, left) || situation.is_eager || own.iter().any(is_wanted)
+    is_pressing(situation, left)
+        || situation.is_eager
+        || survey.is_crowded(situation.options)
+        || own.iter().any(is_wanted)
 }
 
 /// Whether the next piece of the base merge needs a table that compactions cannot read.
@@ -506,10 +535,12 @@ fn begin_due(situation: &Situation<'_>, survey: &Survey) -> Option<Plan> {
     order.sort_by_key(|&at| (is_damaged(situation, at), Reverse(score(at)), at));
     let first = &survey.shapes[*order.first()?];
     let is_any = is_pressing(situation, first.upper_len_bytes);
+    let is_crowded = survey.is_crowded(options);
     order.retain(|&at| {
         let shape = &survey.shapes[at];
         let is_early = situation.is_eager && shape.base_len_bytes <= 4 * shape.upper_len_bytes;
         is_any && is_worth(situation, survey, at)
+            || is_crowded
             || is_early
             || shape.is_heavy(options)
             || shape.is_deep(options)
@@ -632,8 +663,8 @@ fn mid_merge(
     situation: &Situation<'_>,
     survey: &Survey,
     merge: Option<&BaseMerge>,
+    count_least: usize,
 ) -> Option<Plan> {
-    let count_least = situation.options.l0_compact_run_count.max(2) as usize;
     (0..UPPER_COUNT as u8 - 1).find_map(|level| {
         // A heavy partition is merged into the base instead, which does the same and more, unless a
         // table cannot be read.
@@ -649,7 +680,11 @@ fn mid_merge(
             let len_bytes = plan.len_bytes();
             let is_short = len_bytes <= situation.options.table_len_bytes;
             let needed_bytes = len_bytes.saturating_add(margin_len(situation));
-            let has_room = is_short || needed_bytes <= situation.slack_bytes;
+            let slack_bytes = match count_least {
+                IDLE_RUN_COUNT => situation.slack_bytes.saturating_sub(margin_len(situation)),
+                _ => situation.slack_bytes,
+            };
+            let has_room = is_short || needed_bytes <= slack_bytes;
             (is_free && has_room && situation.fits(&plan)).then_some(plan)
         })
     })

@@ -4,6 +4,7 @@ use crate::merge::tests::{ListIter, sticky_key};
 use crate::range_del::tests::steps;
 use crate::range_del::{FragmentedTombstones, RangeTombstone, TombstoneLane};
 use crate::read::{Entries, prefix_end};
+use bytes::Bytes;
 use imbrex_clockwork::Prng;
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -5,7 +5,7 @@ use crate::table::histogram::HISTOGRAM_LEN_BYTES_MIN;
 use bytes::Bytes;
 
 /// Keys of many shapes: common prefixes, prefixes of each other, zeros, several versions.
-fn random_entries(prng: &mut Prng, count: usize) -> Entries {
+pub(super) fn random_entries(prng: &mut Prng, count: usize) -> Entries {
     let prefix = [&b""[..], b"user", b"a-long-common-prefix/"][prng.below(3) as usize];
     let value_len_bytes_max = [1, 20, 300, 3000][prng.below(4) as usize];
     let spread = [50, 5_000, u64::MAX][prng.below(3) as usize];
@@ -35,7 +35,7 @@ fn random_seq(prng: &mut Prng) -> u64 {
     prng.below(1 << bits)
 }
 
-fn random_options(prng: &mut Prng) -> TableOptions {
+pub(super) fn random_options(prng: &mut Prng) -> TableOptions {
     TableOptions {
         table_id: prng.below(1000),
         block_len_bytes: [1, 100, 1000, 4096, 100_000][prng.below(5) as usize],
@@ -149,7 +149,7 @@ fn check_gets(table: &Table, entries: &Entries, prng: &mut Prng) {
     }
 }
 
-fn random_read_options(prng: &mut Prng) -> TableReadOptions {
+pub(super) fn random_read_options(prng: &mut Prng) -> TableReadOptions {
     TableReadOptions {
         fill_cache: prng.below(2) == 0,
         read_ahead_bytes: [0, 5_000, 1 << 20][prng.below(3) as usize],
@@ -200,12 +200,17 @@ fn random_front(entries: &mut Entries, prng: &mut Prng) -> Option<Bytes> {
 }
 
 /// The tables of a run, with their largest keys and fronts.
-#[derive(Debug)]
-struct Run(Vec<(Vec<u8>, Arc<Table>, Option<Bytes>)>);
+#[derive(Clone, Debug)]
+pub(super) struct Run(pub(super) Vec<(Vec<u8>, Arc<Table>, Option<Bytes>)>);
 
 impl SortedRun for Run {
     fn table_count(&self) -> usize {
         self.0.len()
+    }
+
+    fn smallest_user_key(&self, index: usize) -> &[u8] {
+        let (_, table, front) = &self.0[index];
+        front.as_ref().map_or(&table.properties().smallest_user_key, |front| front)
     }
 
     fn largest_user_key(&self, index: usize) -> &[u8] {

@@ -7,15 +7,20 @@ use std::sync::Mutex;
 
 /// A file in memory that records its reads.
 #[derive(Debug)]
-struct NotingFile {
+pub(super) struct NotingFile {
     file: MemoryFile,
     reads: Mutex<Vec<Range<u64>>>,
     /// The range that cannot be read.
-    bad: Mutex<Range<u64>>,
+    pub(super) bad: Mutex<Range<u64>>,
 }
 
 impl NotingFile {
-    fn take_reads(&self) -> Vec<Range<u64>> {
+    pub(super) fn new(bytes: Vec<u8>) -> Arc<NotingFile> {
+        let file = MemoryFile(bytes);
+        Arc::new(NotingFile { file, reads: Mutex::default(), bad: Mutex::new(0..0) })
+    }
+
+    pub(super) fn take_reads(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut *self.reads.lock().unwrap())
     }
 }
@@ -63,8 +68,7 @@ fn sample_of(options: &TableOptions) -> (Arc<NotingFile>, Arc<Table>) {
         entries.insert((key, std::cmp::Reverse(1)), (Kind::Put, vec![i as u8; 1000]));
     }
     let options = TableOptions { compression: Compression::None, ..options.clone() };
-    let file = MemoryFile(build(&entries, &options).0);
-    let file = Arc::new(NotingFile { file, reads: Mutex::default(), bad: Mutex::new(0..0) });
+    let file = NotingFile::new(build(&entries, &options).0);
     let cache = Arc::new(BlockCache::new(4 << 20));
     let table = Table::open(Arc::clone(&file) as Arc<dyn FileReader>, cache).unwrap();
     (file, table)
