@@ -33,34 +33,38 @@
 //!   Z2  A mid merge takes all tables of a level that overlap its key range. Its output is as new as
 //!       the newest of them.
 //!   Z3  A partition takes no part in mid merges while its base merge goes on: the output would
-//!       mix runs on both sides of `run_max`, and stay above. A merge that waits for a damaged table
-//!       does not count.
+//!       mix runs on both sides of `run_max`, and stay above. So the merge goes on before all mid merges
+//!       once the partition has twice as many runs in a level as a mid merge takes. A merge that waits
+//!       for a damaged table does not count.
 //!   Z4  At most one base merge is under way in a keyspace, and at most one piece runs. A merge may be
 //!       given up between two pieces: what it has not merged is then merged later.
 //!   Z5  For want of space a base merge begins only where it may give back a thirty-second of the base
 //!       that it rewrites. With less, puts are refused: on a full drive each flush would otherwise
 //!       rewrite everything for a few blocks.
 //!   Z6  With less slack than two pieces, writers slow down while a compaction runs, the more the less
-//!       slack there is. None waits for a whole piece: it waits for a stretch of one.
+//!       slack there is; with many runs in a partition, the more the more runs there are. None waits for
+//!       a whole piece: it waits for a stretch of one.
 //!   Z7  Work for scans comes last: what writers need is planned first. It never takes the slack that a
 //!       base merge needs.
 //!
 //! Source: ours; the simulation behind it is described in docs/decisions.
-//! Not here: how a merge stops before the end of its inputs (`work::compact`), where the state of a
-//! merge is stored (`version::partitions`).
+//! Not here: what a piece takes (`lazy::pieces`), how a merge stops before the end of its inputs
+//! (`work::compact`), where the state of a merge is stored (`version::partitions`).
 
-use crate::compaction::plan::{Input, Output, Plan, Reason, Stop, Work};
+mod pieces;
+mod survey;
+
+use self::pieces::{by_run, output, parts_of, piece_of};
+use self::survey::{Shape, Survey, UPPER_COUNT};
+use crate::compaction::plan::{Input, Plan, Reason, Work};
 use crate::compaction::policy::leveled;
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::KeyspaceOptions;
-use crate::version::partitions::{BASE_LEVEL, BaseMerge, Partitions};
+use crate::version::partitions::{BASE_LEVEL, BaseMerge};
 use crate::version::{KeyRange, RunId, TableSlot, Version};
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::sync::Arc;
-
-/// The number of upper levels.
-const UPPER_COUNT: usize = BASE_LEVEL as usize;
 
 /// How many tables' worth of bytes a piece reads, about.
 const PIECE_TABLE_COUNT: u64 = 6;
@@ -79,6 +83,9 @@ const MARGIN_PIECE_COUNT: u64 = 2;
 /// How many bytes compaction should process for each byte written, while the slack is less than 1, 2, ...
 /// quarters of a piece (Z6).
 const SLOWDOWNS: [u64; 8] = [64, 32, 16, 8, 6, 4, 3, 2];
+
+/// In how many steps writers slow down for runs. Each step halves their rate.
+const RUN_SLOWDOWN_STEPS: usize = 4;
 
 /// A base merge for want of space may give back at least one byte for so many of its base (Z5).
 const BASE_BYTES_PER_GAIN_MAX: u64 = 32;
@@ -107,9 +114,13 @@ impl Policy for Lazy {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let survey = Survey::of(situation.version);
         let merge = survey.merge_under_way(situation);
-        let is_urgent = situation.is_space_short || situation.slack_bytes < piece_len(situation);
+        let is_short = situation.is_space_short || situation.slack_bytes < piece_len(situation);
+        let is_urgent = |merge: &&BaseMerge| {
+            let is_deep = |shape: &Shape| shape.is_deep(situation.options);
+            is_short || survey.of_merge(situation, merge).iter().any(is_deep)
+        };
         move_to_base(situation)
-            .or_else(|| merge.filter(|_| is_urgent).and_then(|merge| go_on(situation, merge)))
+            .or_else(|| merge.filter(is_urgent).and_then(|merge| go_on(situation, merge)))
             .or_else(|| {
                 // A merge that cannot go on keeps no partition from its mid merges.
                 let merge = merge.filter(|merge| !is_blocked(situation, merge));
@@ -170,122 +181,31 @@ impl Policy for Lazy {
         };
         let for_space = usize::try_from(quarters).ok().and_then(|at| SLOWDOWNS.get(at));
         if run_count >= options.l0_stop_run_count as usize {
-            Pressure::Stop
-        } else if let Some(&bytes_per_byte) = for_space {
-            Pressure::Slowdown { bytes_per_byte }
-        } else if run_count >= options.l0_slowdown_run_count as usize {
-            Pressure::SLOWDOWN
-        } else {
-            Pressure::None
+            return Pressure::Stop;
+        }
+        match for_space.copied().max(slowdown_for_runs(run_count, options)) {
+            Some(bytes_per_byte) => Pressure::Slowdown { bytes_per_byte },
+            None => Pressure::None,
         }
     }
 }
 
-/// What one partition consists of. A table belongs to the partition where it begins.
-#[derive(Clone, Debug, Default)]
-struct Shape {
-    upper_len_bytes: u64,
-    base_len_bytes: u64,
-    base_entry_count: u64,
-    /// Deletes in the upper levels, and whether there are range deletes.
-    delete_count: u64,
-    has_range_deletes: bool,
-    /// The number of runs in each upper level.
-    run_counts: [usize; UPPER_COUNT],
-    /// The compaction that last wrote to its base, as a number that grows with time; 0 without a base.
-    merged_at: u64,
+/// Whether so much is above the bases that scans suffer more than a base merge costs.
+fn is_crowded(survey: &Survey, options: &KeyspaceOptions) -> bool {
+    let sum = |of: fn(&Shape) -> u64| survey.shapes.iter().map(of).sum::<u64>();
+    let upper_len_bytes = sum(|shape| shape.upper_len_bytes);
+    let base_len_bytes = sum(|shape| shape.base_len_bytes);
+    let least = piece_len_of(options).saturating_mul(CROWDED_PIECE_COUNT_MIN);
+    upper_len_bytes > (base_len_bytes / 100 * UPPER_PERCENT_MAX).max(least)
 }
 
-impl Shape {
-    /// Whether the upper levels have so much that merging is cheap, whether or not space is needed.
-    fn is_heavy(&self, options: &KeyspaceOptions) -> bool {
-        let least = options.base_level_len_bytes / 2;
-        self.upper_len_bytes >= least.max(2 * self.base_len_bytes)
-    }
-
-    /// Whether a level has so many runs that reads suffer.
-    fn is_deep(&self, options: &KeyspaceOptions) -> bool {
-        let count_max = 2 * options.l0_compact_run_count as usize;
-        let is_last_full =
-            self.run_counts[UPPER_COUNT - 1] >= options.l0_compact_run_count as usize;
-        is_last_full || self.run_counts.iter().any(|&count| count >= count_max)
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.upper_len_bytes + self.base_len_bytes
-    }
-
-    /// The most that a base merge may give back. How much a range delete covers is not known.
-    fn gain_bytes(&self) -> u64 {
-        let entry_len_bytes = self.base_len_bytes / self.base_entry_count.max(1);
-        let deleted_bytes = if self.has_range_deletes {
-            self.base_len_bytes
-        } else {
-            self.delete_count.saturating_mul(entry_len_bytes).min(self.base_len_bytes)
-        };
-        self.upper_len_bytes + deleted_bytes
-    }
-
-    /// How much the base merge of this partition is worth: the share of garbage in what it writes,
-    /// times the time since the last one.
-    fn score(&self, now: u64) -> u128 {
-        let gain_bytes = self.gain_bytes();
-        let share = u128::from(gain_bytes) * 1024
-            / u128::from((gain_bytes + 2 * self.base_len_bytes).max(1));
-        share * u128::from(now.saturating_sub(self.merged_at) + 1)
-    }
-}
-
-/// The partitions of a version.
-#[derive(Debug)]
-struct Survey {
-    shapes: Vec<Shape>,
-    /// The newest run above the base.
-    newest: RunId,
-}
-
-impl Survey {
-    fn of(version: &Version) -> Survey {
-        let partitions = &version.partitions;
-        let mut survey =
-            Survey { shapes: vec![Shape::default(); partitions.count()], newest: RunId(0) };
-        let mut counted = vec![(BASE_LEVEL, RunId(0)); partitions.count()];
-        for (level, run, slot) in version.places() {
-            let at = partitions.find(&slot.meta.smallest);
-            let shape = &mut survey.shapes[at];
-            if level == BASE_LEVEL {
-                shape.base_len_bytes += slot.meta.len_bytes;
-                shape.base_entry_count += slot.meta.entry_count;
-                shape.merged_at = shape.merged_at.max(slot.meta.group.0);
-                continue;
-            }
-            shape.upper_len_bytes += slot.meta.len_bytes;
-            shape.delete_count += slot.meta.delete_count;
-            shape.has_range_deletes |= slot.meta.range_tombstone_count > 0;
-            survey.newest = survey.newest.max(run);
-            if counted[at] != (level, run) {
-                counted[at] = (level, run);
-                shape.run_counts[usize::from(level)] += 1;
-            }
-        }
-        survey
-    }
-
-    /// Whether so much is above the base that scans suffer more than a base merge costs.
-    fn is_crowded(&self, options: &KeyspaceOptions) -> bool {
-        let sum = |of: fn(&Shape) -> u64| self.shapes.iter().map(of).sum::<u64>();
-        let upper_len_bytes = sum(|shape| shape.upper_len_bytes);
-        let base_len_bytes = sum(|shape| shape.base_len_bytes);
-        let least = piece_len_of(options).saturating_mul(CROWDED_PIECE_COUNT_MIN);
-        upper_len_bytes > (base_len_bytes / 100 * UPPER_PERCENT_MAX).max(least)
-    }
-
-    /// The base merge under way, unless nothing of it is left.
-    fn merge_under_way<'a>(&self, situation: &Situation<'a>) -> Option<&'a BaseMerge> {
-        let version: &'a Version = situation.version;
-        let merge = version.partitions.merge.as_ref()?;
-        merge.left(version).next().map(|_| merge)
-    }
+/// How many bytes compaction should process for each byte written while a partition has so many runs in
+/// level 0: the more, the nearer they are to those at which writers stop (Z6).
+fn slowdown_for_runs(run_count: usize, options: &KeyspaceOptions) -> Option<u64> {
+    let slow_count = options.l0_slowdown_run_count as usize;
+    let step = (options.l0_stop_run_count as usize).saturating_sub(slow_count) / RUN_SLOWDOWN_STEPS;
+    let steps = run_count.checked_sub(slow_count)? / step.max(1);
+    Some(2 << steps.min(RUN_SLOWDOWN_STEPS))
 }
 
 /// The length of a piece.
@@ -310,17 +230,12 @@ fn margin_len(situation: &Situation<'_>) -> u64 {
 
 /// Whether the base merge under way should go on now.
 fn is_due(situation: &Situation<'_>, survey: &Survey, merge: &BaseMerge) -> bool {
-    let version = situation.version;
-    let left: u64 = merge.left(version).map(|(_, _, slot)| slot.meta.len_bytes).sum();
-    let partitions = &version.partitions;
-    let last = merge.end.as_ref().map_or(partitions.count(), |end| partitions.find(end));
-    let own = &survey.shapes[partitions.find(&merge.start)..last.max(1)];
-    let is_wanted =
-        |shape: &Shape| shape.is_heavy(situation.options) || shape.is_deep(situation.options);
+    let left: u64 = merge.left(situation.version).map(|(_, _, slot)| slot.meta.len_bytes).sum();
+    let is_heavy = |shape: &Shape| shape.is_heavy(situation.options);
     is_pressing(situation, left)
         || situation.is_eager
-        || survey.is_crowded(situation.options)
-        || own.iter().any(is_wanted)
+        || is_crowded(survey, situation.options)
+        || survey.of_merge(situation, merge).iter().any(is_heavy)
 }
 
 /// Whether the next piece of the base merge needs a table that compactions cannot read.
@@ -353,189 +268,18 @@ fn piece(
         .find(|plan| situation.fits(plan))
 }
 
-/// What a piece takes.
-struct Parts<'a> {
-    upper: Vec<(u8, RunId, &'a Arc<TableSlot>)>,
-    base: Vec<&'a Arc<TableSlot>>,
-    /// The first key that it does not take; `None` if it takes all that is left.
-    until: Option<Bytes>,
-    /// About how long it is.
-    len_bytes: u64,
-}
-
-impl<'a> Parts<'a> {
-    fn inputs(&self) -> impl Iterator<Item = &'a Arc<TableSlot>> {
-        self.upper.iter().map(|(_, _, slot)| *slot).chain(self.base.iter().copied())
-    }
-}
-
-/// Chooses the next piece of `merge`, about `len_bytes` long (Z1).
-fn parts_of<'a>(
-    situation: &Situation<'a>,
-    merge: &'a BaseMerge,
-    len_bytes: u64,
-) -> Option<Parts<'a>> {
-    let version: &'a Version = situation.version;
-    let mut upper: Vec<_> = merge.left(version).collect();
-    let first = upper.iter().map(|(_, _, slot)| &slot.meta.smallest).min()?;
-    let base = version.levels[UPPER_COUNT].runs.first().map_or(&[][..], |run| &run.tables[..]);
-    let from = base.partition_point(|table| table.meta.ends_before(first));
-    let is_inside =
-        |slot: &Arc<TableSlot>| merge.end.as_ref().is_none_or(|end| slot.meta.smallest < *end);
-    let mut base: Vec<_> = base[from..].iter().take_while(|slot| is_inside(slot)).collect();
-    let (until, len_bytes) = stop_of(&upper, &base, len_bytes);
-    let until = until.or_else(|| merge.end.clone());
-    if let Some(until) = &until {
-        upper.retain(|(_, _, slot)| slot.meta.smallest < *until);
-        base.retain(|slot| slot.meta.smallest < *until);
-    }
-    Some(Parts { upper, base, until, len_bytes })
-}
-
-/// Where a piece of about `len_bytes` stops, and about how long it is: where a base table begins, or
-/// any table if much is between two base tables. No key if all of it is about that long.
-fn stop_of(
-    upper: &[(u8, RunId, &Arc<TableSlot>)],
-    base: &[&Arc<TableSlot>],
-    len_bytes: u64,
-) -> (Option<Bytes>, u64) {
-    let shares = upper_shares(upper, base);
-    let mut taken_bytes = 0;
-    for (at, share_bytes) in shares.iter().enumerate() {
-        let start = base.get(at).map(|slot| &slot.meta.smallest);
-        if let Some(start) = start.filter(|_| at > 0 && taken_bytes >= len_bytes) {
-            return (Some(start.clone()), taken_bytes);
-        }
-        let end = base.get(at + 1).map(|slot| &slot.meta.smallest);
-        if *share_bytes > 2 * len_bytes
-            && let Some(found) = stop_between(upper, (start.filter(|_| at > 0), end), len_bytes)
-        {
-            return (Some(found), taken_bytes + 2 * len_bytes);
-        }
-        taken_bytes += share_bytes + base.get(at).map_or(0, |slot| slot.meta.len_bytes);
-    }
-    (None, taken_bytes)
-}
-
-/// About how much the upper tables have over each base table and up to the next one. Before the first
-/// there is nothing to stop for. Without base tables there is one share.
-fn upper_shares(upper: &[(u8, RunId, &Arc<TableSlot>)], base: &[&Arc<TableSlot>]) -> Vec<u64> {
-    let mut shares = vec![0; base.len().max(1)];
-    for (_, _, slot) in upper {
-        let meta = &slot.meta;
-        let first = base.partition_point(|b| b.meta.smallest <= meta.smallest).max(1) - 1;
-        let end = base.partition_point(|b| !meta.ends_before(&b.meta.smallest)).max(first + 1);
-        // A table with a front has about half of its entries left.
-        let len_bytes = if meta.has_front { meta.len_bytes / 2 } else { meta.len_bytes };
-        let share = len_bytes / (end - first) as u64;
-        shares[first..end].iter_mut().for_each(|sum| *sum += share);
-    }
-    shares
-}
-
-/// A key inside `bounds` where an upper table begins, after about `len_bytes` of upper tables that
-/// begin there.
-fn stop_between(
-    upper: &[(u8, RunId, &Arc<TableSlot>)],
-    (start, end): (Option<&Bytes>, Option<&Bytes>),
-    len_bytes: u64,
-) -> Option<Bytes> {
-    let is_inside =
-        |key: &Bytes| start.is_none_or(|start| start <= key) && end.is_none_or(|end| key < end);
-    let mut starts: Vec<_> = upper.iter().map(|(_, _, slot)| &slot.meta).collect();
-    starts.retain(|meta| is_inside(&meta.smallest));
-    starts.sort_by(|a, b| (&a.smallest, a.id).cmp(&(&b.smallest, b.id)));
-    let first = &starts.first()?.smallest;
-    let mut begun_bytes = 0;
-    for meta in &starts {
-        if begun_bytes >= len_bytes && *first < meta.smallest {
-            return Some(meta.smallest.clone());
-        }
-        begun_bytes += meta.len_bytes;
-    }
-    None
-}
-
-/// The next piece of `merge`, about `len_bytes` long. Returns `None` if a running compaction prevents
-/// it.
-fn piece_of(
-    situation: &Situation<'_>,
-    merge: &BaseMerge,
-    cuts: &[Bytes],
-    len_bytes: u64,
-    reason: Reason,
-) -> Option<Plan> {
-    let parts = parts_of(situation, merge, len_bytes)?;
-    if situation.busy.writes_level(BASE_LEVEL)
-        || parts.inputs().any(|t| situation.busy.has_table(t))
-    {
-        return None;
-    }
-    let mut range = KeyRange::of(parts.inputs().map(|slot| &slot.meta))?;
-    let mut rest = Vec::new();
-    if let Some(until) = &parts.until {
-        let base = parts.base.iter().map(|slot| (BASE_LEVEL, RunId::ONLY, *slot));
-        let all = parts.upper.iter().copied().chain(base);
-        rest.extend(all.filter_map(|(level, run, slot)| {
-            slot.meta.with_front_at(until).map(|meta| (level, run, meta))
-        }));
-        if !rest.is_empty() {
-            (range.largest, range.largest_excluded) = (until.clone(), true);
-        }
-    }
-    let is_inside = |until: &Bytes| merge.end.as_ref().is_none_or(|end| until < end);
-    let next = parts.until.clone().filter(is_inside).filter(|until| {
-        let ends = |slot: &TableSlot| slot.meta.ends_before(until);
-        merge.left(situation.version).any(|(_, _, slot)| !ends(slot))
-    });
-    let merge = next.map(|next| BaseMerge { next, ..merge.clone() });
-    let base = parts.base.iter().map(|slot| (BASE_LEVEL, RunId::ONLY, *slot));
-    let inputs = by_run(parts.upper.iter().copied().chain(base));
-    let len_bytes = parts.len_bytes;
-    let stop = parts.until.filter(|_| !rest.is_empty());
-    let stop = stop.map(|until| Stop { until, rest, len_bytes });
-    Some(Plan {
-        reason,
-        work: Work::Merge,
-        inputs,
-        outputs: vec![output(BASE_LEVEL, RunId::ONLY, true, Vec::new())],
-        routes: None,
-        range,
-        outputs_together: false,
-        windows: None,
-        stop,
-        partitions: Some(Partitions { cuts: cuts.to_vec(), merge }),
-    })
-}
-
-fn output(level: u8, run: RunId, is_bottom: bool, staying: Vec<Arc<TableSlot>>) -> Output {
-    Output { level, run, is_bottom, grandparents: Vec::new(), staying }
-}
-
-/// Tables with their places as inputs, a run each.
-fn by_run<'a>(tables: impl Iterator<Item = (u8, RunId, &'a Arc<TableSlot>)>) -> Vec<Input> {
-    let mut inputs: Vec<Input> = Vec::new();
-    let mut last = None;
-    for (level, run, slot) in tables {
-        if last != Some((level, run)) {
-            last = Some((level, run));
-            inputs.push(Input { level, tables: Vec::new() });
-        }
-        inputs.last_mut().expect("one was pushed").tables.push(Arc::clone(slot));
-    }
-    inputs
-}
-
-/// Begins a base merge, if one is due. Partitions with a table that cannot be read come last.
+/// Begins a base merge, if one is due. Partitions with too many runs come first, because there was no
+/// room for their mid merges; those with a table that cannot be read come last.
 fn begin_due(situation: &Situation<'_>, survey: &Survey) -> Option<Plan> {
     let options = situation.options;
     let mut order: Vec<usize> =
         (0..survey.shapes.len()).filter(|&at| survey.shapes[at].upper_len_bytes > 0).collect();
     let score = |at: usize| survey.shapes[at].score(survey.newest.0);
-    order.sort_by_key(|&at| (is_damaged(situation, at), Reverse(score(at)), at));
+    let is_deep = |at: usize| survey.shapes[at].is_deep(options);
+    order.sort_by_key(|&at| (is_damaged(situation, at), !is_deep(at), Reverse(score(at)), at));
     let first = &survey.shapes[*order.first()?];
     let is_any = is_pressing(situation, first.upper_len_bytes);
-    let is_crowded = survey.is_crowded(options);
+    let is_crowded = is_crowded(survey, options);
     order.retain(|&at| {
         let shape = &survey.shapes[at];
         let is_early = situation.is_eager && shape.base_len_bytes <= 4 * shape.upper_len_bytes;
@@ -547,8 +291,15 @@ fn begin_due(situation: &Situation<'_>, survey: &Survey) -> Option<Plan> {
     });
     order.into_iter().find_map(|at| {
         let (merge, cuts) = begin_at(situation, survey, at);
-        let left_len_bytes = survey.shapes[at].upper_len_bytes;
-        piece(situation, &merge, &cuts, Reason::Base { left_len_bytes })
+        let reason = Reason::Base { left_len_bytes: survey.shapes[at].upper_len_bytes };
+        // New cuts count once the first piece is committed. Tables that are flushed before that lie
+        // across them, so the piece is short.
+        let old = &situation.version.partitions.cuts;
+        let is_cut = cuts.iter().any(|cut| old.binary_search(cut).is_err());
+        let short =
+            || piece_of(situation, &merge, &cuts, 1, reason).filter(|plan| situation.fits(plan));
+        let first = if is_cut { short() } else { None };
+        first.or_else(|| piece(situation, &merge, &cuts, reason))
     })
 }
 
