@@ -1,4 +1,4 @@
-//! Checkpoints and backups: the store at one moment, kept on the same drive or copied to another.
+//! Checkpoints: the store at one moment, kept on the same drive; and the copy of it to another drive.
 //!
 //! ```text
 //!   000042.tbl ---.                        compaction removes this name ...
@@ -11,27 +11,19 @@
 //! space.
 
 use crate::EngineError;
-use crate::batch::KeyspaceId;
 use crate::db::Db;
+use crate::db::pin::snapshot_record;
 use crate::open::recover::{LeftOut, Recovery, attach, decode_records, leave_out};
 use crate::store::commit::Change;
 use crate::store::durable::RecordLens;
 use crate::store::{Start, Store};
-use crate::version::TableSlot;
 use crate::version::edit::CheckpointRecord;
-use crate::version::format::{self, RecordKind};
 use crate::version::names::check_name;
 use crate::version::names::{linked_name, names_prefix};
-use crate::version::state::StoreState;
+use crate::watch::unwatched;
 use crate::work::flush;
-use imbrex_files::{AppRecord, Commit, CommitKind, FileBuffer, FileKind, Files, Hints};
+use imbrex_files::{CommitKind, Files};
 use std::sync::Arc;
-
-/// The snapshot record of `state`, without its checkpoints.
-fn snapshot_record(state: &StoreState) -> Vec<u8> {
-    let bare = StoreState { checkpoints: Default::default(), ..state.clone() };
-    format::encode(RecordKind::Snapshot, &bare.to_edit())
-}
 
 impl Db {
     /// Creates a checkpoint called `name`, which is kept durably until it is deleted. It holds the
@@ -143,47 +135,6 @@ impl Db {
         if file_count > 0 {
             return Err(EngineError::BackupTarget { file_count });
         }
-        let store = self.store();
-        store.check_writable()?;
-        let cut = flush::flush_to_cut(store)?;
-        let state = store.state();
-        drop(cut);
-        let mut commit = Commit::default();
-        for (&keyspace, entry) in &state.keyspaces {
-            for (level, _, slot) in entry.version.places() {
-                store.runtime.scheduler.yield_now();
-                let copy = copy_table(slot, keyspace, level)?;
-                let what = format!("write table {} to the backup", slot.meta.id);
-                let files = target.persist(vec![copy]).map_err(EngineError::files(what))?;
-                commit.add.extend(files);
-            }
-        }
-        commit.app = Some(AppRecord::Replace(snapshot_record(&state)));
-        target.commit(commit).map_err(EngineError::files("commit the backup"))
+        self.pin()?.write_to(target, &mut unwatched)
     }
-}
-
-fn copy_table(
-    slot: &TableSlot,
-    keyspace: KeyspaceId,
-    level: u8,
-) -> Result<FileBuffer, EngineError> {
-    let hints = Hints {
-        level,
-        group: Some(slot.meta.group),
-        stream: keyspace.0,
-        expected_len_bytes: Some(slot.meta.len_bytes),
-        ..Hints::new(FileKind::Table)
-    };
-    let mut copy = FileBuffer::new(slot.meta.id.file_name(), hints);
-    let file = slot.file().expect("a version's tables are attached when it is installed");
-    let mut scratch = Vec::new();
-    while copy.len_bytes() < slot.meta.len_bytes {
-        let at = copy.len_bytes();
-        let len_bytes = (slot.meta.len_bytes - at).min(FileBuffer::CHUNK_LEN_BYTES as u64);
-        let what = format!("read table {} at {at}", slot.meta.id);
-        let piece = file.read_at(at, len_bytes as usize, &mut scratch);
-        copy.append(piece.map_err(EngineError::files(what))?);
-    }
-    Ok(copy)
 }
