@@ -21,7 +21,9 @@ mod arrival_bench;
 mod arrivals;
 mod byte_size;
 mod check;
+mod checkpoint;
 mod completions;
+mod copies;
 mod data_file;
 mod demo;
 mod device;
@@ -103,6 +105,28 @@ enum Command {
     ///
     /// Exit code 0 means that nothing is wrong, 5 that something is damaged.
     Check(check::CheckArgs),
+    /// Copy a store to a directory: what the directory does not have yet, verified
+    ///
+    /// TARGET is a directory; it is made if it does not exist. Each run adds a copy of the whole store as it
+    /// is at one moment. Copies share the tables that they have in common, so a run costs what changed since
+    /// the last one. `imbrex copies TARGET` lists the copies, and `imbrex restore TARGET DRIVE` writes one of
+    /// them to an empty drive.
+    ///
+    /// A run that was interrupted leaves all earlier copies whole; the next one continues it. Exit code 5 means
+    /// that the drive is damaged: no copy was made.
+    Backup(copies::BackupArgs),
+    /// Write a copy of a backup to an empty drive, and check it there
+    ///
+    /// `imbrex drive create` makes the empty drive. Every table is compared with its checksum before anything
+    /// is written. The drive holds the whole copy or, if the command is interrupted, still nothing.
+    Restore(copies::RestoreArgs),
+    /// List the copies of a backup, verify or delete them
+    ///
+    /// Exit code 5 means that a copy is damaged.
+    Copies(copies::CopiesArgs),
+    /// Make, list and delete checkpoints: states of a store that are kept on its drive
+    #[command(subcommand)]
+    Checkpoint(checkpoint::CheckpointCommand),
     /// Copy everything that can still be read on a damaged drive to another store
     ///
     /// If the catalog of the drive can be read, it decides what the store holds. Otherwise the drive is
@@ -178,6 +202,10 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Stats(args) => args.run(session_ref),
         Command::Compact(args) => args.run(session_ref),
         Command::Check(args) => args.run(session_ref),
+        Command::Backup(args) => args.run(session_ref),
+        Command::Restore(args) => args.run(session_ref),
+        Command::Copies(args) => args.run(session_ref),
+        Command::Checkpoint(command) => command.run(session_ref),
         Command::Salvage(args) => args.run(session_ref),
         Command::Dump(args) => args.run(session_ref),
         Command::Bench(args) => args.run(session_ref),

@@ -1,12 +1,13 @@
 //! `get` and `scan`: entries of a store, as bytes, JSON or hexadecimal.
 
+use crate::checkpoint;
 use crate::error::{CliError, Context, Exit};
 use crate::key::{self, KeyNotation, entry_json, to_hex};
 use crate::output::{EntryFormat, Output, note};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
-use crate::store::{KeyspaceArgs, ReadDriveArgs, Store, salvage_hint};
-use imbrex_engine::{Iter, ReadOptions, prefix_end};
+use crate::store::{KeyspaceArgs, ReadDriveArgs, Store, keyspace_in, salvage_hint};
+use imbrex_engine::{Iter, Keyspace, ReadOptions, prefix_end};
 use std::ffi::OsString;
 
 /// Arguments of `imbrex get`.
@@ -20,6 +21,9 @@ pub(crate) struct GetArgs {
     notation: KeyNotation,
     #[command(flatten)]
     keyspace: KeyspaceArgs,
+    /// Read a checkpoint instead of the present state
+    #[arg(long, value_name = "NAME")]
+    checkpoint: Option<String>,
 }
 
 impl GetArgs {
@@ -27,7 +31,7 @@ impl GetArgs {
         let key = self.notation.bytes(&self.key)?;
         let format = session.out.entry_format()?;
         self.store.open_quiet()?.with(|store| {
-            let keyspace = store.keyspace(&self.keyspace)?;
+            let keyspace = keyspace(store, &self.keyspace, self.checkpoint.as_deref())?;
             let value = keyspace.get(&key).context(|| format!("cannot get {}", key::shown(&key)));
             let value = value
                 .map_err(|error| error.with_damage_hint(|| salvage_hint(&store.path)))?
@@ -50,6 +54,18 @@ impl GetArgs {
                 }
             }
         })
+    }
+}
+
+/// The keyspace that `args` names: as it is now, or at a checkpoint.
+fn keyspace(
+    store: &Store,
+    args: &KeyspaceArgs,
+    checkpoint: Option<&str>,
+) -> Result<Keyspace, CliError> {
+    match checkpoint {
+        None => store.keyspace(args),
+        Some(name) => keyspace_in(&checkpoint::open(store, name)?, args),
     }
 }
 
@@ -83,6 +99,9 @@ pub(crate) struct ScanArgs {
     notation: KeyNotation,
     #[command(flatten)]
     keyspace: KeyspaceArgs,
+    /// Read a checkpoint instead of the present state
+    #[arg(long, value_name = "NAME")]
+    checkpoint: Option<String>,
 }
 
 impl ScanArgs {
@@ -147,7 +166,7 @@ impl ScanArgs {
         lower: Option<Vec<u8>>,
         upper: Option<Vec<u8>>,
     ) -> Result<(), CliError> {
-        let keyspace = store.keyspace(&self.keyspace)?;
+        let keyspace = keyspace(store, &self.keyspace, self.checkpoint.as_deref())?;
         let options = ReadOptions {
             lower: lower.map(Into::into),
             upper: upper.map(Into::into),

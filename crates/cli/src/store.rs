@@ -187,7 +187,28 @@ impl DriveArgs {
             // The drive may be another program's: a command that reads makes no store of it.
             options.create_if_missing &= self.writes == Writes::Always;
         });
-        let stack = stack.map_err(|error| self.cannot_open(error))?;
+        self.opened(stack.map_err(|error| self.cannot_open(error))?)
+    }
+
+    /// Opens the drive and its store for a copy, which begins with a flush: in memory, with
+    /// `--read-only`.
+    pub(crate) fn open_to_copy(&self) -> Result<Store, CliError> {
+        if self.without_flash {
+            return Err(CliError::usage(
+                "a copy without the files of the flash drive would be no store; name it with --flash FILE",
+            ));
+        }
+        if self.writes != Writes::Never {
+            return self.open_quiet();
+        }
+        let runtime = Runtime::threads(WORKER_COUNT);
+        let stack = self.find(true)?.open_in_memory(&runtime, |options| {
+            options.create_if_missing = false;
+        });
+        self.opened(stack.map_err(|error| self.cannot_open(error))?)
+    }
+
+    fn opened(&self, stack: Stack) -> Result<Store, CliError> {
         if self.without_flash {
             let missing = &stack.db.recovery().missing;
             note(format!(
@@ -209,7 +230,7 @@ impl DriveArgs {
     }
 
     /// Opens the drives; with `is_read_only`, only to read them, whatever the command does.
-    fn find(&self, is_read_only: bool) -> Result<FoundDrives, CliError> {
+    pub(crate) fn find(&self, is_read_only: bool) -> Result<FoundDrives, CliError> {
         let paths = DrivePaths {
             flash: match &self.flash {
                 Some(flash) => FlashPath::At(flash.clone()),
@@ -265,13 +286,7 @@ impl DriveArgs {
 impl Store {
     /// Opens the keyspace that `args` names.
     pub(crate) fn keyspace(&self, args: &KeyspaceArgs) -> Result<Keyspace, CliError> {
-        let Some(name) = &args.keyspace else { return Ok(self.db.default_keyspace()) };
-        self.db.keyspace(name).map_err(|error| {
-            let names = self.db.keyspace_names();
-            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            let error = CliError::of(format!("cannot open keyspace {name:?}"), &error);
-            error.with_hint(format!("the keyspaces are: {known}"))
-        })
+        keyspace_in(&self.db, args)
     }
 
     /// Runs `work`, then closes the store in every case. Returns the first error, with one exception: if the
@@ -300,6 +315,17 @@ impl Store {
             (Err(error), _) => Err(error),
         }
     }
+}
+
+/// Opens the keyspace of `db` that `args` names.
+pub(crate) fn keyspace_in(db: &Db, args: &KeyspaceArgs) -> Result<Keyspace, CliError> {
+    let Some(name) = &args.keyspace else { return Ok(db.default_keyspace()) };
+    db.keyspace(name).map_err(|error| {
+        let names = db.keyspace_names();
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let error = CliError::of(format!("cannot open keyspace {name:?}"), &error);
+        error.with_hint(format!("the keyspaces are: {known}"))
+    })
 }
 
 /// The advice for a damaged store.

@@ -50,6 +50,7 @@
 //! [`Options`] chooses layout, drive and runtime; [`emulated`] shapes emulated drives; [`stack`] composes stores from their
 //! parts, for tools. Ten small programs lie in `examples/`.
 
+pub mod backup;
 pub mod emulated;
 mod entries;
 mod error;

@@ -10,11 +10,13 @@
 //!   D1  Every handle keeps the drive open. The drive is free for another process when all are gone.
 //!   D2  After [`Store::close`] every handle refuses writes, whatever thread holds it.
 
+use crate::backup::{BackupOptions, BackupReport, backup_db};
 use crate::stack::{FoundDrives, Layout, Stack};
 use crate::{Entries, Error, ErrorKind, Options};
 use bytes::Bytes;
 use imbrex_engine::{Db, KeyspaceOptions, Metrics, ReadOptions, WriteBatch, WriteOptions};
-use std::ops::{Range, RangeBounds};
+use imbrex_files::Files;
+use std::ops::{ControlFlow, Range, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -257,6 +259,26 @@ impl Store {
         }
         let options = options.clone().or_layout(self.layout());
         options.create_files(path.as_ref(), |files| Ok(self.db().backup_to(files)?))
+    }
+
+    /// Adds a copy of the store to the directory `target`, which is made if it does not exist: the tables that it does not
+    /// have, each verified there. Writes may go on; the copy is of one moment during the call.
+    ///
+    /// Cost: a flush; reads and writes what is new since the last copy.
+    ///
+    /// # Errors
+    /// As [`backup_db`](crate::backup::backup_db).
+    pub fn backup(
+        &self,
+        target: impl AsRef<Path>,
+        options: &BackupOptions,
+    ) -> Result<BackupReport, Error> {
+        if let Some((found, opened)) = &self.inner.read_only {
+            return opened.open_in_memory(found)?.backup(target, options);
+        }
+        let (store_id, layout) = (self.inner.stack.files.format_id(), self.layout());
+        let mut watch = |_| ControlFlow::Continue(());
+        backup_db(self.db(), store_id, layout, target.as_ref(), options, &mut watch)
     }
 
     /// What the store did since it was opened, and what it holds.

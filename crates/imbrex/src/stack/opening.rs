@@ -122,7 +122,7 @@ fn open_for_power_cut(
 /// The drives at [`DrivePaths`], open. No other process can open them, except that readers share them.
 #[derive(Clone, Debug)]
 pub struct FoundDrives {
-    pub(super) paths: DrivePaths,
+    pub(crate) paths: DrivePaths,
     pub(super) main: FoundDrive,
     pub(super) flash: Option<FoundDrive>,
 }
