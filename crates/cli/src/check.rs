@@ -11,12 +11,15 @@ use crate::device;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
+use crate::scrub;
 use crate::session::Session;
 use crate::store::ReadDriveArgs;
+use imbrex::scrub::{ScrubOptions, ScrubReport};
 use imbrex_clockwork::{Runtime, unix_time_s};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_filesystem::{FileSystem, FsOptions, holds_file_system};
 use serde_json::json;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Arguments of `imbrex check`.
@@ -24,6 +27,13 @@ use std::sync::Arc;
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     store: ReadDriveArgs,
+    /// Replace damaged tables first, from their own copies and from the backup that --from names; what cannot
+    /// be replaced is listed with its range of keys, and stays as it is
+    #[arg(long, conflicts_with_all = ["read_only", "without_flash"])]
+    repair: bool,
+    /// A backup of the store (`imbrex backup`), for --repair
+    #[arg(long, value_name = "DIR", requires = "repair")]
+    from: Option<PathBuf>,
 }
 
 /// The result for sound files of another database.
@@ -36,6 +46,7 @@ impl CheckArgs {
         if self.check_other(session)?.is_some() {
             return Ok(());
         }
+        let repaired = self.repair.then(|| self.repair(session)).transpose()?;
         self.store.open_quiet()?.with(|store| {
             let shown = store.path.display();
             let files = match &store.tiers {
@@ -78,6 +89,10 @@ impl CheckArgs {
             }
             let len_bytes = engine.table_len_bytes;
             report.row("table bytes", ByteSize(len_bytes).to_string(), len_bytes);
+            if let Some(repaired) = &repaired {
+                report.section("repaired");
+                scrub::damage_rows(&mut report, repaired);
+            }
             report.section("result");
             let result = match findings.len() {
                 0 => "nothing is wrong".to_owned(),
@@ -99,6 +114,18 @@ impl CheckArgs {
                 ),
             ))
         })
+    }
+
+    /// Replaces damaged tables from second copies.
+    fn repair(&self, session: &Session) -> Result<ScrubReport, CliError> {
+        let found = self.store.find(false)?;
+        let options = ScrubOptions { after: 0, backup: self.from.clone() };
+        let repaired = scrub::run(&found, &options, None, &session.interrupt, &mut |_| ())?;
+        if !repaired.is_complete {
+            return Err(CliError::interrupted());
+        }
+        scrub::print_damage(&self.store.shown(), &repaired);
+        Ok(repaired)
     }
 
     /// Checks a drive that holds a block device or the files of another database; `None` if it holds a store.

@@ -43,6 +43,7 @@ mod replay;
 mod repro;
 mod run;
 mod salvage;
+mod scrub;
 mod serve;
 mod session;
 mod share_bench;
@@ -105,6 +106,13 @@ enum Command {
     ///
     /// Exit code 0 means that nothing is wrong, 5 that something is damaged.
     Check(check::CheckArgs),
+    /// Read and verify all tables, and replace damaged ones from second copies
+    ///
+    /// A table has second copies of the parts that it cannot be read without; `--from DIR` names a backup that
+    /// has whole tables. What has no second copy is listed with its range of keys.
+    ///
+    /// Exit code 0 means that nothing is damaged any more, 5 that something is.
+    Scrub(scrub::ScrubArgs),
     /// Copy a store to a directory: what the directory does not have yet, verified
     ///
     /// TARGET is a directory; it is made if it does not exist. Each run adds a copy of the whole store as it
@@ -202,6 +210,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Stats(args) => args.run(session_ref),
         Command::Compact(args) => args.run(session_ref),
         Command::Check(args) => args.run(session_ref),
+        Command::Scrub(args) => args.run(session_ref),
         Command::Backup(args) => args.run(session_ref),
         Command::Restore(args) => args.run(session_ref),
         Command::Copies(args) => args.run(session_ref),

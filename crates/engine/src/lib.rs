@@ -119,6 +119,7 @@ pub use error::EngineError;
 pub use metrics::Metrics;
 pub use open::check::CheckReport;
 pub use open::recover::Recovery;
+pub use open::scrub::{MendedFrom, ScrubbedTable, mend_table};
 pub use options::{
     CompactionKind, Compression, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
 };

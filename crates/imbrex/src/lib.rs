@@ -57,6 +57,7 @@ mod error;
 pub mod fitting;
 mod options;
 pub mod salvage;
+pub mod scrub;
 pub mod stack;
 mod store;
 

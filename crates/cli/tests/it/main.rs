@@ -23,6 +23,7 @@ mod output_files;
 mod read_only;
 mod replay;
 mod salvage;
+mod scrub;
 mod serving;
 mod ycsb;
 

@@ -155,7 +155,7 @@ fn verify_table(
 
 /// The tables that checkpoints have and no keyspace has now: each once, attached. Records that
 /// cannot be decoded and files that do not exist go into the report.
-fn checkpoint_tables(
+pub(super) fn checkpoint_tables(
     store: &Store,
     state: &StoreState,
     names: &[String],

@@ -1,8 +1,9 @@
-//! Procedures over a whole store: opening it, checking it, printing its content.
+//! Procedures over a whole store: opening it, checking it, scrubbing it, printing its content.
 
 pub(crate) mod check;
 pub(crate) mod dump;
 pub(crate) mod recover;
+pub(crate) mod scrub;
 
 #[cfg(test)]
 mod opening_cost;

@@ -344,6 +344,17 @@ impl<'a> StoredBlock<'a> {
         Ok(StoredBlock { payload, raw_len_bytes, compression })
     }
 
+    /// The bytes of the block as they are stored at `offset` of table `table_id`.
+    pub(crate) fn stored_at(&self, table_id: u64, offset: u64) -> Vec<u8> {
+        let [a, b, c, d] = (self.raw_len_bytes as u32).to_le_bytes();
+        let head = [a, b, c, d, self.compression as u8];
+        let mut stored = self.payload.to_vec();
+        stored.extend_from_slice(&head);
+        let crc = block_crc(table_id, offset, self.payload, head);
+        stored.extend_from_slice(&crc.to_le_bytes());
+        stored
+    }
+
     /// Whether the payload is the uncompressed block.
     pub(crate) fn is_raw(&self) -> bool {
         self.compression == Compression::None && self.payload.len() == self.raw_len_bytes

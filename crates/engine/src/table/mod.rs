@@ -27,6 +27,7 @@ mod histogram;
 mod index;
 mod iter;
 mod level_iter;
+mod mend;
 mod origin;
 mod properties;
 mod read_ahead;
@@ -48,6 +49,7 @@ pub(crate) use histogram::{HISTOGRAM_LEN_BYTES_MIN, Histogram};
 pub(crate) use index::IndexPartition;
 pub(crate) use iter::TableReadOptions;
 pub(crate) use level_iter::{LevelIter, SortedRun};
+pub(crate) use mend::mend_from_copies;
 pub(crate) use origin::{
     Origin, Part, Roster, RosterKeyspace, RosterRun, Stamp, StopMark, mark_of,
 };

@@ -43,7 +43,7 @@ pub use restoring::{RestoreReport, restore_to};
 use crate::Error;
 use crate::error::ErrorKind;
 use directory::Directory;
-use host_file::HostFile;
+use host_file::{HostFile, host_error};
 use imbrex_engine::{Progress, Watch, verify_table};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -158,6 +158,18 @@ pub fn copies(path: &Path, read_all: bool, watch: &mut Watch<'_>) -> Result<Vec<
     Ok(infos)
 }
 
+/// The bytes of all tables with number `id` that the backup at `path` has: several, if stores continued each other.
+pub(crate) fn tables_numbered(path: &Path, id: u64) -> Result<Vec<Vec<u8>>, Error> {
+    let dir = Directory::open(path)?;
+    let prefix = format!("{id:06}-");
+    let names = dir.table_files()?.into_keys().filter(|name| name.starts_with(&prefix));
+    let read = |name: String| {
+        let path = dir.table_path(&name);
+        std::fs::read(&path).map_err(|error| host_error("read", &path, &error))
+    };
+    names.filter(|name| name.ends_with(".tbl")).map(read).collect()
+}
+
 /// What is wrong with the file of `table`.
 fn table_findings(
     dir: &Directory,
@@ -192,4 +204,4 @@ fn asked(answer: ControlFlow<()>, what: &str) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

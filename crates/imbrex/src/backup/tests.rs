@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// One of each rule, with fixed bands, and with a flash drive.
-const LAYOUTS: [&str; 6] =
+pub(crate) const LAYOUTS: [&str; 6] =
     ["leveled-zones", "leveled-first-fit", "sealdb", "sets-banded", "imr-seq", "smrdb-offload"];
 
 /// The drives of one layout in a directory.
-struct Place {
-    main: PathBuf,
-    flash: Option<PathBuf>,
+pub(crate) struct Place {
+    pub(crate) main: PathBuf,
+    pub(crate) flash: Option<PathBuf>,
     layout: Layout,
 }
 
 impl Place {
-    fn new(dir: &Path, name: &str, layout: Layout) -> Place {
+    pub(crate) fn new(dir: &Path, name: &str, layout: Layout) -> Place {
         let flash = layout.takes_flash().then(|| dir.join(format!("{name}.flash")));
         Place { main: dir.join(name), flash, layout }
     }
 
-    fn create(&self) -> Store {
+    pub(crate) fn create(&self) -> Store {
         let is_zoned = self.layout.recording() == Recording::Zoned;
         let shape = Shape {
             capacity_bytes: Some(512 << 20),
@@ -43,24 +43,27 @@ impl Place {
         }
     }
 
-    fn restore(&self, source: &Path) -> Result<RestoreReport, Error> {
+    pub(crate) fn paths(&self) -> DrivePaths {
         let flash = self.flash.clone().map_or(FlashPath::NotNamed, FlashPath::At);
-        let paths = DrivePaths { flash, ..DrivePaths::of(&self.main) };
-        restore_to(source, None, &paths.find()?, false, &mut |_| ControlFlow::Continue(()))
+        DrivePaths { flash, ..DrivePaths::of(&self.main) }
     }
 
-    fn open(&self) -> Store {
+    fn restore(&self, source: &Path) -> Result<RestoreReport, Error> {
+        restore_to(source, None, &self.paths().find()?, false, &mut |_| ControlFlow::Continue(()))
+    }
+
+    pub(crate) fn open(&self) -> Store {
         self.options().open(&self.main).unwrap()
     }
 }
 
-fn value(key: u64) -> Vec<u8> {
+pub(crate) fn value(key: u64) -> Vec<u8> {
     key.to_le_bytes().repeat(40)
 }
 
 /// Checks that `store` has the keys from 0 up to some key, and returns how many.
 #[track_caller]
-fn prefix_len(store: &Store) -> u64 {
+pub(crate) fn prefix_len(store: &Store) -> u64 {
     let mut count = 0_u64;
     for entry in store.range::<&[u8]>(..).unwrap() {
         let (key, got) = entry.unwrap();
