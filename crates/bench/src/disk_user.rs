@@ -20,13 +20,13 @@
 //! store keeps a few blocks in memory, so it may exceed the bound of random reads by that share.
 
 use crate::benchmark::Task;
-use crate::byte_count::ByteCount;
 use crate::error::BenchError;
 use crate::options::{BenchOptions, CompressionType};
 use crate::report::{Report, RunReport};
 use crate::run::run;
 use crate::testbed::bare_drive;
 use imbrex_clockwork::{Clock, Prng};
+use imbrex_disk::ByteSize;
 use imbrex_disk::{BLOCK_LEN_BYTES, Disk, DiskError, Lba, Persist};
 use serde::Serialize;
 use std::fmt;
@@ -53,7 +53,7 @@ pub struct DiskUserOptions {
     pub layout: Option<String>,
     /// Bytes that a scan reads of each sorted run after a seek
     #[arg(long = "readahead_size", default_value = "512K")]
-    pub readahead_size: ByteCount,
+    pub readahead_size: ByteSize,
     /// The seed
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -116,10 +116,10 @@ pub fn disk_user(
     // emulated disk is compressed, so that 10 GB fit.
     testbed.compression_type = Some(CompressionType::None);
     // The cache holds the same share of the data at every scale.
-    testbed.cache_size = Some(ByteCount((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64));
+    testbed.cache_size = Some(ByteSize((CACHE_LEN_BYTES * options.scale.min(1.0)) as u64));
     // Reading 16 KiB takes the head only 0.07 ms longer than 4 KiB, and the index then fits for
     // four times as many keys.
-    testbed.block_size = Some(ByteCount(16 << 10));
+    testbed.block_size = Some(ByteSize(16 << 10));
     testbed.drive = Some(options.drive.clone());
     testbed.layout.clone_from(&options.layout);
     let bench = |benchmarks: Vec<Task>| BenchOptions {
@@ -130,7 +130,7 @@ pub fn disk_user(
         seed: options.seed,
         compression_ratio: 0.05,
         seek_nexts: ROWS_PER_SEEK - 1,
-        readahead_size: Some(ByteCount(options.readahead_size.0)),
+        readahead_size: Some(ByteSize(options.readahead_size.0)),
         testbed: testbed.clone(),
         ..BenchOptions::new()
     };

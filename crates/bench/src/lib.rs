@@ -36,7 +36,6 @@
 
 pub mod arrival_bench;
 mod benchmark;
-mod byte_count;
 mod client;
 pub mod disk_user;
 pub mod emulated;
@@ -60,7 +59,6 @@ pub mod write_turns;
 pub mod ycsb;
 
 pub use benchmark::{Benchmark, Task};
-pub use byte_count::ByteCount;
 pub use error::BenchError;
 pub use options::BenchOptions;
 pub use run::{run, run_watched};

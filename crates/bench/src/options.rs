@@ -6,8 +6,8 @@
 //! `--settle=false` asks for db_bench's behaviour.
 
 use crate::benchmark::Task;
-use crate::byte_count::ByteCount;
 use crate::profile_choice::DriveShape;
+use imbrex_disk::ByteSize;
 use imbrex_engine::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -37,12 +37,12 @@ pub struct BenchOptions {
     #[arg(long, default_value_t = 1)]
     pub threads: u32,
 
-    /// Length of a value, in bytes
-    #[arg(long = "value_size", alias = "value-size", default_value_t = 100)]
+    /// Length of a value, such as 100 or 4KiB
+    #[arg(long = "value_size", alias = "value-size", default_value = "100", value_parser = len_bytes::<usize>)]
     pub value_size: usize,
 
-    /// Length of a key, in bytes, at least 8
-    #[arg(long = "key_size", alias = "key-size", default_value_t = 16)]
+    /// Length of a key, at least 8 bytes
+    #[arg(long = "key_size", alias = "key-size", default_value = "16", value_parser = len_bytes::<usize>)]
     pub key_size: usize,
 
     /// Seed: in virtual time the same seed gives the same figures
@@ -72,7 +72,7 @@ pub struct BenchOptions {
     /// Bytes that an iterator reads from each sorted run after a seek, and up to eight times as many
     /// later [default: one block, then increasing]
     #[arg(long = "readahead_size", alias = "readahead-size")]
-    pub readahead_size: Option<ByteCount>,
+    pub readahead_size: Option<ByteSize>,
 
     /// Keep the existing keys; otherwise a fill benchmark starts with an empty store. On an existing drive
     /// only the keyspace imbrex-bench is written
@@ -101,11 +101,11 @@ pub struct TestbedOptions {
 
     /// Size of the block cache, such as 64M [default: the layout's]
     #[arg(long = "cache_size", alias = "cache-size")]
-    pub cache_size: Option<ByteCount>,
+    pub cache_size: Option<ByteSize>,
 
     /// Size of a memtable, such as 64M [default: the layout's]
     #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
-    pub write_buffer_size: Option<ByteCount>,
+    pub write_buffer_size: Option<ByteSize>,
 
     /// Bits of the Bloom filter per key; 0 for no filter [default: the layout's]
     #[arg(long = "bloom_bits", alias = "bloom-bits")]
@@ -113,11 +113,11 @@ pub struct TestbedOptions {
 
     /// Size of a data block before compression, such as 4K [default: the layout's]
     #[arg(long = "block_size", alias = "block-size")]
-    pub block_size: Option<ByteCount>,
+    pub block_size: Option<ByteSize>,
 
     /// Size of a table, such as 64M [default: the layout's]
     #[arg(long = "target_file_size_base", alias = "target-file-size-base")]
-    pub target_file_size_base: Option<ByteCount>,
+    pub target_file_size_base: Option<ByteSize>,
 
     /// Layouts that offload writes to flash: delay of each write, in microseconds, while too many files are
     /// on flash [default: no delay]
@@ -206,6 +206,12 @@ impl BenchOptions {
         }
         None
     }
+}
+
+/// A length in memory, written as a size.
+pub(crate) fn len_bytes<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    let ByteSize(bytes) = text.parse()?;
+    N::try_from(bytes).map_err(|_| format!("{text:?} is more than this machine can address"))
 }
 
 impl Default for BenchOptions {

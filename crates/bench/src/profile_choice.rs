@@ -9,11 +9,11 @@
 //! Explicit flags decide first, then a named profile, then the drive that the layout suits, then `hc620`.
 //! A flag that has no meaning for the drive is refused, not ignored.
 
-use crate::byte_count::ByteCount;
 use crate::error::BenchError;
 use imbrex::Layout;
 use imbrex::emulated::{Profile, Shape, ShapeError};
 use imbrex::stack::{LayoutError, Recording};
+use imbrex_disk::ByteSize;
 use imbrex_disk::Geometry;
 
 /// The differences of a drive from the real one of its profile.
@@ -26,16 +26,16 @@ pub struct DriveShape {
 
     /// Capacity, such as 8GiB or 2TB [default: that of the real drive]
     #[arg(long, value_name = "SIZE")]
-    pub capacity: Option<ByteCount>,
+    pub capacity: Option<ByteSize>,
 
     /// Zoned drives: length of a zone, such as 256MiB [default: that of the real drive, or the one that
     /// suits the layout]
     #[arg(long = "zone-len", alias = "zone_len", value_name = "SIZE")]
-    pub zone_len: Option<ByteCount>,
+    pub zone_len: Option<ByteSize>,
 
     /// Shingled drives: length of a track; interlaced drives: length of a bottom track
     #[arg(long = "track-len", alias = "track_len", value_name = "SIZE")]
-    pub track_len: Option<ByteCount>,
+    pub track_len: Option<ByteSize>,
 
     /// Shingled drives: number of following tracks that a write destroys
     #[arg(long = "overlap-tracks", alias = "overlap_tracks", value_name = "COUNT")]
@@ -43,7 +43,7 @@ pub struct DriveShape {
 
     /// Interlaced drives: length of a top track [default: that of a bottom track]
     #[arg(long = "top-track-len", alias = "top_track_len", value_name = "SIZE")]
-    pub top_track_len: Option<ByteCount>,
+    pub top_track_len: Option<ByteSize>,
 }
 
 /// The recording called `name`.
@@ -72,7 +72,7 @@ impl DriveShape {
 
     /// The same for the front door, which names its fields otherwise in errors.
     pub fn shape(&self) -> Shape {
-        let bytes = |len: &Option<ByteCount>| len.as_ref().map(|len| len.0);
+        let bytes = |len: &Option<ByteSize>| len.as_ref().map(|len| len.0);
         Shape {
             recording: self.rule,
             capacity_bytes: bytes(&self.capacity),
@@ -109,7 +109,7 @@ pub fn layout_for(geometry: &Geometry, layout: Option<Layout>) -> Result<Layout,
 pub fn flash_profile(
     layout: Layout,
     geometry: &Geometry,
-    asked: Option<ByteCount>,
+    asked: Option<ByteSize>,
 ) -> Result<Option<Profile>, BenchError> {
     let asked_bytes = asked.map(|asked| asked.0);
     imbrex::emulated::flash_profile(layout, geometry, asked_bytes).map_err(failed)
@@ -155,7 +155,7 @@ mod tests {
             let error = shape.profile(None, None).unwrap_err().to_string();
             assert!(error.contains(want), "{error}");
         };
-        let track_len = Some(ByteCount(4096));
+        let track_len = Some(ByteSize(4096));
         refused(DriveShape { track_len, ..DriveShape::default() }, "--rule shingled");
         refused(
             DriveShape { top_track_len: track_len, ..DriveShape::default() },

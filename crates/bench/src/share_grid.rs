@@ -15,9 +15,8 @@
 //! Not here: what is run and reported (`share_bench`, `steady_bench`).
 
 use crate::benchmark::Task;
-use crate::byte_count::ByteCount;
 use crate::error::BenchError;
-use crate::options::{BenchOptions, CompressionType};
+use crate::options::{BenchOptions, CompressionType, len_bytes};
 use crate::profile_choice::DriveShape;
 use crate::report::RunReport;
 use crate::run::run_watched;
@@ -26,6 +25,7 @@ use crate::workers::worker_count;
 use imbrex::Layout;
 use imbrex::stack::Recording;
 use imbrex_clockwork::fan_out;
+use imbrex_disk::ByteSize;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -57,13 +57,13 @@ pub struct GridOptions {
     #[arg(long, default_value_t = 250_000)]
     pub num: u64,
 
-    /// Length of a value in bytes; a key has 16
-    #[arg(long = "value_size", alias = "value-size", default_value_t = 4080)]
+    /// Length of a value, such as 4080 or 1KiB; a key has 16 bytes
+    #[arg(long = "value_size", alias = "value-size", default_value = "4080", value_parser = len_bytes::<usize>)]
     pub value_size: usize,
 
     /// Size of a memtable, such as 64M [default: the layout's on a drive so long]
     #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
-    pub write_buffer_size: Option<ByteCount>,
+    pub write_buffer_size: Option<ByteSize>,
 
     /// Seed: the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
@@ -208,9 +208,9 @@ impl GridOptions {
         let capacity = self.capacity_bytes(cell.share_percent);
         let part = |per_drive: u64| {
             let len_bytes = (capacity / per_drive).next_multiple_of(BLOCK_LEN_BYTES);
-            Some(ByteCount(len_bytes.max(BLOCK_LEN_BYTES)))
+            Some(ByteSize(len_bytes.max(BLOCK_LEN_BYTES)))
         };
-        let mut shape = DriveShape { capacity: Some(ByteCount(capacity)), ..DriveShape::default() };
+        let mut shape = DriveShape { capacity: Some(ByteSize(capacity)), ..DriveShape::default() };
         match cell.layout.recording() {
             Recording::Zoned => shape.zone_len = part(ZONES_PER_DRIVE),
             Recording::Shingled => shape.track_len = part(TRACKS_PER_DRIVE),

@@ -9,7 +9,6 @@ mod opened_drives;
 
 pub(crate) use opened_drives::bare_drive;
 
-use crate::byte_count::ByteCount;
 use crate::error::BenchError;
 use crate::host;
 use crate::options::{BenchOptions, CompressionType, Mode, TestbedOptions};
@@ -17,6 +16,7 @@ use crate::profile_choice::layout_for;
 use crate::report::{DriveFigures, EngineFigures, HostFigures, SpaceFigures};
 use imbrex::stack::{Layout, LayoutError, Stack, mount};
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
+use imbrex_disk::ByteSize;
 use imbrex_disk::Counters;
 use imbrex_engine::inspect::CompactionLine;
 use imbrex_engine::{Compression, Db, Keyspace, Metrics, Options};
@@ -235,7 +235,7 @@ fn store_options(options: &TestbedOptions, usual: Options) -> Result<Options, Be
         let file_count_max = &mut store.offloaded_file_count_max;
         *file_count_max = options.offloaded_files.unwrap_or(*file_count_max);
     }
-    let set = |to: &mut u64, from: Option<ByteCount>| *to = from.map_or(*to, |bytes| bytes.0);
+    let set = |to: &mut u64, from: Option<ByteSize>| *to = from.map_or(*to, |bytes| bytes.0);
     set(&mut store.memtable_len_bytes, options.write_buffer_size);
     set(&mut store.block_cache_len_bytes, options.cache_size);
     let keyspace = &mut store.keyspace;

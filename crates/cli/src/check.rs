@@ -6,7 +6,7 @@
 //! | files of another database | their extents, and the logs that opening reads |
 //! | a block device | every block that a client wrote can be read |
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::device;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
@@ -16,6 +16,7 @@ use crate::session::Session;
 use crate::store::ReadDriveArgs;
 use imbrex::scrub::{ScrubOptions, ScrubReport};
 use imbrex_clockwork::{Runtime, unix_time_s};
+use imbrex_disk::ByteSize;
 use imbrex_disk::{Blocks, Disk};
 use imbrex_filesystem::{FileSystem, FsOptions, holds_file_system};
 use serde_json::json;

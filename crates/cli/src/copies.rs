@@ -1,6 +1,6 @@
 //! `backup`, `restore`, `copies`: copies of a store in a directory.
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::error::{CliError, Exit};
 use crate::output::{Report, Table, note};
 use crate::progress::{Progress, Unit};
@@ -10,6 +10,7 @@ use imbrex::ErrorKind;
 use imbrex::backup::{
     BackupOptions, BackupReport, CopyInfo, backup_db, copies, remove_copy, restore_to,
 };
+use imbrex_disk::ByteSize;
 use imbrex_files::Files;
 use serde_json::json;
 use std::os::unix::fs::MetadataExt;

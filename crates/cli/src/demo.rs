@@ -5,7 +5,7 @@
 
 mod records;
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::drive;
 use crate::error::{CliError, Context, Exit};
 use crate::key;
@@ -13,9 +13,9 @@ use crate::session::Session;
 use crate::target::Target;
 use crate::zones::{svg, text};
 use imbrex::stack::{FoundDrive, Layout, Recipe, Stack, mount};
-use imbrex_bench::ByteCount;
 use imbrex_bench::profile_choice::DriveShape;
 use imbrex_clockwork::{Prng, Runtime};
+use imbrex_disk::ByteSize;
 use imbrex_disk::{Blocks, Counters, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_engine::{Db, Keyspace, KeyspaceOptions, Metrics, Options, WriteBatch, WriteOptions};
@@ -116,7 +116,7 @@ fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, C
             format!("the demo has one drive, and {layout} takes two; choose another layout");
         return Err(CliError::usage(message));
     }
-    let shape = DriveShape { capacity: Some(ByteCount(CAPACITY_BYTES)), ..DriveShape::default() };
+    let shape = DriveShape { capacity: Some(ByteSize(CAPACITY_BYTES)), ..DriveShape::default() };
     let profile = shape.profile(None, Some(layout)).context(|| "cannot make the drive")?;
     let geometry = without_conventional_zones(profile.geometry())?;
     let title = profile.title().to_owned();

@@ -4,7 +4,7 @@ mod content;
 mod formatting;
 
 use self::content::NewContent;
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::device;
 use crate::error::{CliError, Context};
 use crate::output::{Report, Table, note};
@@ -18,9 +18,10 @@ use imbrex::stack::{
     Content, Formatting, FoundDrive, Layout, LayoutError, Mounted, NewImage, Unmounted,
     create_images,
 };
+use imbrex_bench::BenchError;
 use imbrex_bench::profile_choice::{DriveShape, flash_profile, read_profile};
-use imbrex_bench::{BenchError, ByteCount};
 use imbrex_clockwork::{Clock, Runtime, StillClock, entropy_u64};
+use imbrex_disk::ByteSize;
 use imbrex_disk::{Disk, Geometry, Rule};
 use imbrex_disk_host::is_block_device;
 use imbrex_disk_sim::{Profile, measure};
@@ -81,7 +82,7 @@ pub(crate) struct CreateArgs {
     flash: Option<PathBuf>,
     /// Capacity of the flash drive, such as 64GiB [default: 1/200 of the drive, plus room for some logs]
     #[arg(long, value_name = "SIZE", requires = "flash")]
-    flash_size: Option<ByteCount>,
+    flash_size: Option<ByteSize>,
     /// Seed for the ids of the image and its format: the same command and seed create the same image
     /// [default: random]
     #[arg(long)]

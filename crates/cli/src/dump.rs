@@ -1,6 +1,6 @@
 //! `dump`: the content of a file or a structure on the drive, as text.
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, Table};
@@ -8,6 +8,7 @@ use crate::session::Session;
 use crate::store::ReadDriveArgs;
 use imbrex::stack::{FoundDrive, Mounted, Unmounted};
 use imbrex_clockwork::Runtime;
+use imbrex_disk::ByteSize;
 use imbrex_disk::Disk;
 use imbrex_engine::EngineError;
 use imbrex_engine::inspect::{DumpSink, dump_log, dump_records, dump_table};

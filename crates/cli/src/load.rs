@@ -8,7 +8,7 @@ mod lines;
 mod record;
 mod source;
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::error::{CliError, Context};
 use crate::interrupt::Interrupt;
 use crate::key;
@@ -18,6 +18,7 @@ use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
 use delimited::Delimited;
+use imbrex_disk::ByteSize;
 use imbrex_engine::{
     EngineError, KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch,
     WriteOptions,

@@ -19,11 +19,11 @@
 
 mod arrival_bench;
 mod arrivals;
-mod byte_size;
 mod check;
 mod checkpoint;
 mod completions;
 mod copies;
+mod count;
 mod data_file;
 mod demo;
 mod device;

@@ -1,6 +1,5 @@
 //! `replay`: replays a block trace on the block driver in virtual time, by the crate `imbrex-bench`.
 
-use crate::byte_size::ByteSize;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::progress::{Progress, Unit};
@@ -9,6 +8,7 @@ use clap::ValueEnum;
 use imbrex_bench::BenchError;
 use imbrex_bench::latency::LatencySummary;
 use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay};
+use imbrex_disk::ByteSize;
 use imbrex_disk_sim::Profile;
 use imbrex_translate::{CleaningOrder, EvictionOrder};
 use imbrex_workload::trace::{BUNDLED, BundledTrace, TraceError, TraceFormat, TraceSource};

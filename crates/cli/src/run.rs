@@ -10,7 +10,7 @@
 mod child;
 mod program;
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::error::{CliError, Context, Exit};
 use crate::output::{Report, note};
 use crate::session::Session;
@@ -18,6 +18,7 @@ use crate::store::DriveArgs;
 use crate::target::Target;
 use child::Signals;
 use imbrex_clockwork::Runtime;
+use imbrex_disk::ByteSize;
 use program::Program;
 use serde_json::Value;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! `salvage`: everything that can still be read on a drive, into another store.
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::error::{CliError, Exit};
 use crate::key;
 use crate::output::{Report, note};
@@ -10,6 +10,7 @@ use crate::store::DriveArgs;
 use imbrex::ErrorKind;
 use imbrex::salvage::{Doubt, FoundReport, SalvageOptions, SalvageReport, salvage_path};
 use imbrex::stack::FoundDrive;
+use imbrex_disk::ByteSize;
 use serde_json::{Value, json};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};

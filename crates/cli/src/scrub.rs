@@ -1,6 +1,6 @@
 //! `scrub`: reads and verifies all tables, at a bounded rate, and mends damaged ones from second copies.
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
@@ -11,6 +11,7 @@ use crate::target::Target;
 use imbrex::scrub::{MendedFrom, ScrubOptions, ScrubReport, ScrubbedTable, scrub};
 use imbrex::stack::FoundDrives;
 use imbrex_clockwork::{Clock, WallClock};
+use imbrex_disk::ByteSize;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ mod kernel;
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::device::note_findings;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
@@ -16,9 +16,9 @@ use crate::output::{Report, note};
 use crate::session::Session;
 use crate::store::DriveArgs;
 use imbrex::stack::{FoundDrive, PowerCut, Unmounted, first_data};
-use imbrex_bench::ByteCount;
 use imbrex_bench::trace_recorder::{Recorded, Recorder};
 use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
+use imbrex_disk::ByteSize;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_serve::nbd::{
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The default capacity of the write buffer.
-const BUFFER_LEN: ByteCount = ByteCount(512 << 20);
+const BUFFER_LEN: ByteSize = ByteSize(512 << 20);
 
 /// Arguments of `imbrex serve`.
 #[derive(clap::Args, Debug)]
@@ -46,13 +46,13 @@ pub(crate) struct ServeArgs {
     /// Serve an empty conventional drive of this size in memory instead, such as 1GiB; its content is lost
     /// at the end
     #[arg(long, value_name = "SIZE", group = "what")]
-    memory: Option<ByteCount>,
+    memory: Option<ByteSize>,
     /// Make a block device on a blank zoned drive first
     #[arg(long, requires = "drive", conflicts_with = "memory")]
     make: bool,
     /// Capacity of the write buffer, for a zoned drive [default: 512MiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "memory")]
-    buffer: Option<ByteCount>,
+    buffer: Option<ByteSize>,
     /// Listen at a Unix socket of this path, which only this user may connect to
     #[arg(long, value_name = "PATH", group = "where")]
     socket: Option<PathBuf>,
@@ -105,7 +105,7 @@ pub(crate) struct ServeArgs {
     cut_seed: u64,
     /// The length of the drive's volatile cache until then
     #[arg(long, hide = true, value_name = "SIZE", default_value = "4MiB", requires = "cut_after")]
-    cache: ByteCount,
+    cache: ByteSize,
 }
 
 impl ServeArgs {
@@ -220,7 +220,7 @@ impl ServeArgs {
 
     /// Opens the drive, and refuses one whose content a client would destroy.
     fn disk(&self) -> Result<Served, CliError> {
-        if let Some(ByteCount(len_bytes)) = self.memory {
+        if let Some(ByteSize(len_bytes)) = self.memory {
             let spec = GeometrySpec { len: Blocks::new(len_bytes / 4096), rule: Rule::Anywhere };
             let geometry = Geometry::new(spec)
                 .map_err(|error| CliError::usage(format!("cannot use --memory: {error}")))?;
@@ -285,7 +285,7 @@ impl ServeArgs {
     /// Opens the block device on a zoned drive, or makes one with `--make` on a blank drive.
     fn driver(&self, found: &FoundDrive, shown: &str) -> Result<Served, CliError> {
         let drive = found.disk();
-        let ByteCount(buffer_bytes) = self.buffer.unwrap_or(BUFFER_LEN);
+        let ByteSize(buffer_bytes) = self.buffer.unwrap_or(BUFFER_LEN);
         let options = DriverOptions {
             id: entropy_u64(),
             buffer_len: Blocks::holding(buffer_bytes),

@@ -1,11 +1,12 @@
 //! `stats`: the content of the store and the drive, and their counters since the store was opened.
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::session::Session;
 use crate::store::{ReadDriveArgs, Store};
+use imbrex_disk::ByteSize;
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_engine::Metrics;

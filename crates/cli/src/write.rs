@@ -1,6 +1,6 @@
 //! `put`, `delete` and `compact`.
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
 use crate::error::{CliError, Context};
 use crate::interrupt::Stdin;
 use crate::key::{self, KeyNotation};
@@ -8,6 +8,7 @@ use crate::output::Report;
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
+use imbrex_disk::ByteSize;
 use imbrex_engine::{
     EngineError, Keyspace, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end,
 };

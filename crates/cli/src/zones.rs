@@ -12,7 +12,8 @@
 pub(crate) mod svg;
 pub(crate) mod text;
 
-use crate::byte_size::{ByteSize, grouped};
+use crate::count::grouped;
+use imbrex_disk::ByteSize;
 use imbrex_disk::{Geometry, Rule, ZoneInfo, ZoneState};
 use imbrex_files::inspect::ZoneUse;
 use imbrex_translate::{DeviceZone, DeviceZoneUse};

@@ -25,6 +25,7 @@
 //! an [`Overlay`]. A placement policy in `files` works directly under one of the rules.
 
 mod address;
+mod byte_size;
 mod counters;
 mod disk;
 mod error;
@@ -38,6 +39,7 @@ mod zone;
 mod zone_table;
 
 pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
+pub use byte_size::ByteSize;
 pub use counters::Counters;
 pub use disk::{Disk, Known, Persist, ReadRequest, readable_len, write_zero_blocks};
 pub use error::{DiskError, GeometryError};

@@ -1,6 +1,6 @@
 //! Why the engine refused a request, or failed to carry it out.
 
-use imbrex_files::{FilesError, SpaceUse};
+use imbrex_files::{ByteSize, FilesError, SpaceUse};
 
 /// The place in [`EngineError::NoSpace`] for a store whose logs had to stay when it was opened.
 pub(crate) const FOR_THE_LOGS: &str = "for what the logs hold";
@@ -20,13 +20,16 @@ fn advice(place: &str) -> &'static str {
 fn usage(place: &str, space: &SpaceUse, free_bytes: u64) -> String {
     let SpaceUse { capacity_bytes, live_bytes, dead_bytes, catalog, .. } = *space;
     if place == IN_THE_CATALOG {
-        return format!("{} of {} are in use", catalog.used_bytes, catalog.capacity_bytes);
+        let [used, capacity] = ByteSize(catalog.used_bytes).apart(ByteSize(catalog.capacity_bytes));
+        return format!("{used} of {capacity} are in use");
     }
     let blank_bytes = capacity_bytes.saturating_sub(live_bytes + dead_bytes);
     let reserved_bytes = (blank_bytes + dead_bytes).saturating_sub(free_bytes);
+    let [capacity, live, dead, blank, reserved] =
+        [capacity_bytes, live_bytes, dead_bytes, blank_bytes, reserved_bytes].map(ByteSize);
     format!(
-        "of {capacity_bytes} bytes, {live_bytes} are live, {dead_bytes} dead, {blank_bytes} blank, and \
-         {reserved_bytes} of the dead and the blank ones reserved"
+        "of {capacity}, {live} are live, {dead} dead, {blank} blank, and {reserved} of the dead and the \
+         blank space is reserved"
     )
 }
 
@@ -125,8 +128,9 @@ pub enum EngineError {
     /// The drive or its catalog is nearly full. Reads still work, and so do deletes while a
     /// recovery has room for them. Puts work again once there is room.
     #[error(
-        "no space {place}: {needed_bytes} bytes must be free for this and {free_bytes} are; {}; \
-         {}, or use a larger drive",
+        "no space {place}: {} must be free for this and {} are; {}; {}, or use a larger drive",
+        ByteSize(*.needed_bytes).apart(ByteSize(*.free_bytes))[0],
+        ByteSize(*.needed_bytes).apart(ByteSize(*.free_bytes))[1],
         usage(place, .space, *.free_bytes),
         advice(place)
     )]
@@ -234,5 +238,41 @@ impl EngineError {
             EngineError::NoSpace { .. }
                 | EngineError::Files { source: FilesError::NoSpace { .. }, .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use imbrex_files::CatalogUse;
+
+    fn refusal(place: &'static str, needed_bytes: u64, free_bytes: u64) -> String {
+        let catalog = CatalogUse { capacity_bytes: 4 << 20, used_bytes: 3 << 20 };
+        let space = SpaceUse {
+            capacity_bytes: 58_490_880,
+            live_bytes: 53_899_264,
+            dead_bytes: 1_728_512,
+            catalog,
+            ..SpaceUse::default()
+        };
+        EngineError::NoSpace { place, needed_bytes, free_bytes, space: Box::new(space) }.to_string()
+    }
+
+    /// The sizes were numbers of eight digits.
+    #[test]
+    fn a_refusal_has_sizes_as_people_read_them() {
+        assert_eq!(
+            refusal("on the drive", 3_427_200, 1_424_256),
+            "no space on the drive: 3.27 MiB must be free for this and 1.36 MiB are; of 55.8 MiB, 51.4 MiB are \
+             live, 1.65 MiB dead, 2.73 MiB blank, and 3.02 MiB of the dead and the blank space is reserved; delete \
+             data and compact, or use a larger drive"
+        );
+        let close = refusal("on the drive", 3_427_200, 3_424_256);
+        assert!(
+            close.contains("3427200 bytes must be free for this and 3424256 bytes are"),
+            "{close}"
+        );
+        let catalog = refusal(IN_THE_CATALOG, 8192, 4096);
+        assert!(catalog.contains("; 3.00 MiB of 4.00 MiB are in use; "), "{catalog}");
     }
 }

@@ -1,6 +1,11 @@
 //! Errors of the file layer: of one drive, and of a pair of drives.
 
-use imbrex_disk::{DiskError, ZoneId};
+use imbrex_disk::{ByteSize, DiskError, ZoneId};
+
+/// Two lengths in bytes, in words that differ if they do.
+fn apart(left_bytes: u64, right_bytes: u64) -> [String; 2] {
+    ByteSize(left_bytes).apart(ByteSize(right_bytes))
+}
 
 /// Why the file layer refused a request or failed at it.
 #[derive(Debug, thiserror::Error)]
@@ -46,8 +51,10 @@ pub enum FilesError {
     },
     /// The drive is full.
     #[error(
-        "no space: {needed_bytes} bytes are needed and {free_bytes} are free for this write; \
-         delete data or compact, or use a larger drive"
+        "no space: {} are needed and {} are free for this write; delete data or compact, or use a \
+         larger drive",
+        apart(*.needed_bytes, *.free_bytes)[0],
+        apart(*.needed_bytes, *.free_bytes)[1]
     )]
     NoSpace {
         /// What the write needs.
@@ -262,8 +269,10 @@ pub enum FlashError {
     ReadOnly,
     /// The flash drive is too small for a log. Nothing was written.
     #[error(
-        "the flash drive is too small: it has room for {got_bytes} bytes of files, and a log gets \
-         as long as {needed_bytes}; use a larger one, or a drive with shorter bands"
+        "the flash drive is too small: it has room for {} of files, and a log gets as long as {}; use a \
+         larger one, or a drive with shorter bands",
+        apart(*.got_bytes, *.needed_bytes)[0],
+        apart(*.got_bytes, *.needed_bytes)[1]
     )]
     TooSmall {
         /// How long a log can get.

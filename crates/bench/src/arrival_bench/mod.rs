@@ -19,10 +19,9 @@
 
 mod picture;
 
-use crate::byte_count::ByteCount;
 use crate::error::BenchError;
 use crate::latency::LatencySummary;
-use crate::options::TestbedOptions;
+use crate::options::{TestbedOptions, len_bytes};
 use crate::profile_choice::DriveShape;
 use crate::report::Bytes;
 use crate::watch::Phase;
@@ -30,6 +29,7 @@ use crate::workers::worker_count;
 use crate::ycsb::{YcsbOptions, YcsbPhase, YcsbProgress, YcsbReport, YcsbWatch, ycsb};
 use imbrex::Layout;
 use imbrex_clockwork::fan_out;
+use imbrex_disk::ByteSize;
 use imbrex_workload::arrivals::{ArrivalEnd, ArrivalModel};
 use imbrex_workload::ycsb::properties::{Properties, PropertyError};
 use serde::Serialize;
@@ -87,8 +87,8 @@ pub struct ArrivalBenchOptions {
     #[arg(long, default_value_t = 250_000)]
     pub operations: u64,
 
-    /// Length of a value in bytes, unless a property sets it
-    #[arg(long = "value_size", alias = "value-size", default_value_t = 4096)]
+    /// Length of a value, such as 4096 or 4KiB, unless a property sets it
+    #[arg(long = "value_size", alias = "value-size", default_value = "4096", value_parser = len_bytes::<u64>)]
     pub value_size: u64,
 
     /// Number of concurrent clients
@@ -108,7 +108,7 @@ pub struct ArrivalBenchOptions {
 
     /// Capacity of each drive
     #[arg(long, value_name = "SIZE", default_value = "32G")]
-    pub capacity: ByteCount,
+    pub capacity: ByteSize,
 
     /// Seed: the same seed gives the same figures
     #[arg(long, default_value_t = 1)]

@@ -7,7 +7,7 @@ fn small() -> ArrivalBenchOptions {
         models: vec!["poisson".into(), "diurnal".into()],
         loads: vec![2000],
         operations: 500,
-        capacity: ByteCount(4 << 30),
+        capacity: ByteSize(4 << 30),
         ..ArrivalBenchOptions::new()
     }
 }
@@ -298,7 +298,7 @@ fn a_layout_without_room_is_one_row() {
         models: vec!["constant".into()],
         loads: vec![50],
         operations: 50,
-        capacity: ByteCount(512 << 20),
+        capacity: ByteSize(512 << 20),
         ..small()
     };
     let report = run(&options);

@@ -3,8 +3,9 @@
 use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
 use imbrex_bench::options::Mode;
 use imbrex_bench::report::Report;
-use imbrex_bench::{BenchOptions, ByteCount, RunProgress, run, run_watched};
+use imbrex_bench::{BenchOptions, RunProgress, run, run_watched};
 use imbrex_clockwork::{Clock, WallClock};
+use imbrex_disk::ByteSize;
 use std::ops::ControlFlow;
 
 /// Small enough for a test, large enough for flushes and compactions.
@@ -15,9 +16,9 @@ fn small(benchmarks: &str) -> BenchOptions {
         value_size: 400,
         ..BenchOptions::new()
     };
-    options.testbed.write_buffer_size = Some(ByteCount(128 << 10));
-    options.testbed.target_file_size_base = Some(ByteCount(64 << 10));
-    options.testbed.cache_size = Some(ByteCount(64 << 10));
+    options.testbed.write_buffer_size = Some(ByteSize(128 << 10));
+    options.testbed.target_file_size_base = Some(ByteSize(64 << 10));
+    options.testbed.cache_size = Some(ByteSize(64 << 10));
     options
 }
 
@@ -175,7 +176,7 @@ fn a_flash_drive_stays_with_its_drive() {
     let offloaded = |change: &dyn Fn(&mut BenchOptions)| {
         let mut options = small("fillrandom");
         options.testbed.layout = Some("smrdb-offload".into());
-        options.testbed.shape.capacity = Some(ByteCount(4 << 30));
+        options.testbed.shape.capacity = Some(ByteSize(4 << 30));
         change(&mut options);
         run(&options, &mut |_| ())
     };
@@ -228,7 +229,7 @@ fn the_disk_user_gets_a_share_of_the_heads_best() {
         scale: 0.0005,
         drive: "st13125nm007".into(),
         layout: None,
-        readahead_size: ByteCount(128 << 10),
+        readahead_size: ByteSize(128 << 10),
         seed: 1,
     };
     let report = disk_user(&options, &mut |_| ()).unwrap();
@@ -271,7 +272,7 @@ fn in_virtual_time_all_writers_feel_a_stall() {
     let fourth_longest = |benchmark: &str, batch_size: usize, num: u64, write_buffer_size: u64| {
         let mut options = BenchOptions { batch_size, num, threads: 4, ..small(benchmark) };
         options.settle = false;
-        options.testbed.write_buffer_size = Some(ByteCount(write_buffer_size));
+        options.testbed.write_buffer_size = Some(ByteSize(write_buffer_size));
         let latency = report(&options).runs[0].latency;
         let fourth_ns = if batch_size == 1 { latency.p9999_ns } else { latency.p999_ns };
         assert!(latency.max_ns > 10_000_000, "some wait: {latency:?}");

@@ -6,8 +6,8 @@ use crate::output::Report;
 use crate::store::layout_named;
 use imbrex::fitting::blank_drives;
 use imbrex::stack::{Drives, Formatting, Layout};
-use imbrex_bench::ByteCount;
 use imbrex_clockwork::Runtime;
+use imbrex_disk::ByteSize;
 use imbrex_disk::{Blocks, Geometry};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) struct NewContent {
     /// Longest table of that database, such as 64MiB. Layouts for interlaced drives reserve room by it,
     /// because they rewrite the tracks of two such tables together [default: set by the layout]
     #[arg(long, value_name = "SIZE", requires = "no_store")]
-    table_len: Option<ByteCount>,
+    table_len: Option<ByteSize>,
 }
 
 impl NewContent {
@@ -57,7 +57,7 @@ impl NewContent {
     ) -> Result<Formatting, imbrex::Error> {
         let asked = self.layout.as_deref().map(Layout::by_name).transpose()?;
         let mut formatting = Formatting::new(path, geometry, asked, format_id)?;
-        if let Some(ByteCount(len_bytes)) = self.table_len {
+        if let Some(ByteSize(len_bytes)) = self.table_len {
             formatting.recipe.placement_options.unit_len = Blocks::holding(len_bytes);
         }
         Ok(formatting)

@@ -46,9 +46,9 @@ pub(super) fn serve(args: &ServeArgs, _: &mut Session) -> Result<(), CliError> {
 #[cfg(feature = "ublk")]
 pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliError> {
     use super::{tell_requests, with_failures};
-    use crate::byte_size::ByteSize;
     use crate::error::Context;
     use crate::output::note;
+    use imbrex_disk::ByteSize;
     use imbrex_serve::ublk::{UblkError, UblkServer, check_kernel};
     use std::sync::Arc;
 

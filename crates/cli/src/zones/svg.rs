@@ -3,7 +3,7 @@
 //! A few zones get tiles with numbers, many zones get plain tiles. Every tile names its zone in a tooltip.
 
 use super::{Cell, CellState, Content, ZoneMap};
-use crate::byte_size::ByteSize;
+use imbrex_disk::ByteSize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

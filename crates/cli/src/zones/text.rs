@@ -7,8 +7,8 @@
 //! ```
 
 use super::{Cell, CellState, Content, ZoneMap};
-use crate::byte_size::ByteSize;
 use crate::output::Table;
+use imbrex_disk::ByteSize;
 
 /// Cells in a row; with the label a row fits into 80 columns.
 const ROW_CELL_COUNT: usize = 64;

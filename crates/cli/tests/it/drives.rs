@@ -166,3 +166,38 @@ fn benchmarks_use_their_own_keyspace() {
     assert_eq!(bench(&keeps), 1000);
     assert_eq!(bench(&["--benchmarks", "fillseq", "--num", "500"]), 500);
 }
+
+/// `bench` refused `1.5G`, and `drive create` refused `64gb`.
+#[test]
+fn every_command_reads_sizes_as_people_write_them() {
+    let dir = tempfile::tempdir().unwrap();
+    for (n, size, len_bytes) in [
+        (0, "0.5gb", 1 << 28),
+        (1, "256MiB", 1 << 28),
+        (2, "256 mib", 1 << 28),
+        (3, "0.25G", 1 << 28),
+    ] {
+        let path = dir.path().join(n.to_string());
+        let args =
+            ["drive", "create", path.to_str().unwrap(), "--zone-len", "4m", "--capacity", size];
+        let told = imbrex(&[&args[..], &["--no-timing", "--format", "json"]].concat()).json();
+        let capacity = told["capacity"].as_u64().unwrap();
+        assert!((len_bytes..=500_000_000).contains(&capacity), "{size}: {capacity}");
+    }
+    for args in [
+        &["drive", "create", "never", "--capacity", "8XB"][..],
+        &["drive", "create", "never", "--zone-len", "8XB"],
+        &["bench", "--capacity", "8XB"],
+        &["bench", "--value_size", "8XB"],
+        &["bench", "--write_buffer_size", "8XB"],
+        &["bench", "shares", "--value_size", "8XB"],
+        &["bench", "arrivals", "--capacity", "8XB"],
+        &["replay", "bundled:vm", "--buffer", "8XB"],
+        &["serve", "--memory", "8XB"],
+    ] {
+        let refused = imbrex(args);
+        assert_eq!(refused.code, Some(2), "{args:?}: {}", refused.stderr);
+        let want = "\"8XB\" is not a size; write a number and a unit, such as 64MiB, 1.5GB or 30TB";
+        assert!(refused.stderr.contains(want), "{args:?}: {}", refused.stderr);
+    }
+}

@@ -111,7 +111,7 @@ fn a_drive_opens_only_with_its_own_flash_drive() {
     let flash_arg: Vec<&str> = flash_arg.iter().map(String::as_str).collect();
     create("d", &[]).fails(2, &["smrdb-offload takes a flash drive", "--flash FILE"]);
     create("d", &[&flash_arg[..], &["--flash-size", "2MiB"]].concat())
-        .fails(2, &["the flash drive is too small", "4194304"]);
+        .fails(2, &["the flash drive is too small", "a log gets as long as 4.00 MiB"]);
     assert!(!path.exists() && !flash.exists(), "nothing is left of a drive that was not made");
     shelf
         .create("d", &[&flash_arg[..], &["--layout", "smrdb", "--capacity", "512MiB"]].concat())

@@ -24,7 +24,7 @@ use super::opening::{FlashPath, FoundDrives};
 use super::recipe::Recipe;
 use crate::error::{Error, ErrorKind, error_text};
 use imbrex_clockwork::{Clock, Order, Runtime};
-use imbrex_disk::{Disk, Geometry, Rule, ZoneState};
+use imbrex_disk::{ByteSize, Disk, Geometry, Rule, ZoneState};
 use imbrex_disk_sim::{Profile, SimDisk, ZoneFailure};
 use imbrex_engine::EngineError;
 use imbrex_files::Files;
@@ -145,7 +145,8 @@ impl Formatting {
         }
         let kept = space.reserve_bytes + len.saturating_sub(space.capacity_bytes);
         if len < 2 * kept {
-            let kept = format!("{kept} bytes of it are not for files, which is more than half");
+            let kept = ByteSize(kept);
+            let kept = format!("{kept} of it is not for files, which is more than half");
             return Err(self.too_small(kept));
         }
         Ok(mounted)

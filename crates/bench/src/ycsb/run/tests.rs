@@ -445,8 +445,8 @@ fn in_virtual_time_a_write_waits_for_the_one_before_it() {
     let waits = |threads: u32| {
         let mut options = YcsbOptions { settle: false, ..YcsbOptions::new() };
         options.threads = Some(threads);
-        options.testbed.write_buffer_size = Some(crate::byte_count::ByteCount(128 << 10));
-        options.testbed.target_file_size_base = Some(crate::byte_count::ByteCount(64 << 10));
+        options.testbed.write_buffer_size = Some(imbrex_disk::ByteSize(128 << 10));
+        options.testbed.target_file_size_base = Some(imbrex_disk::ByteSize(64 << 10));
         let assignments = ["recordcount=6000", "fieldcount=1", "fieldlength=1000", "target=3000"];
         options.assignments = assignments.map(str::to_owned).into();
         options.assignments.push("arrivalgenerator=poisson".to_owned());

@@ -221,7 +221,10 @@ fn a_flash_drive_shorter_than_a_log_is_refused_before_anything_is_written() {
     let hash = pair.flash.image_hash().unwrap();
     let (error, text) = refusal(pair.format_for_logs(64 << 20));
     assert!(matches!(error, FlashError::TooSmall { .. }), "{text}");
-    assert!(text.contains("room for 966656 bytes"), "{text}");
+    assert!(
+        text.contains("room for 944 KiB of files, and a log gets as long as 64.0 MiB"),
+        "{text}"
+    );
     assert_eq!(pair.flash.image_hash().unwrap(), hash);
     assert!(matches!(pair.main.open(), Err(FilesError::NotFormatted { .. })));
     drop(pair.format_for_logs(966_656).unwrap());
