@@ -184,8 +184,9 @@ impl DriveArgs {
         let stack = self.find(is_read_only)?.open(&runtime, |options| {
             options.background_work = background_work;
             options.open_mode = open_mode;
-            // The drive may be another program's: a command that reads makes no store of it.
-            options.create_if_missing &= self.writes == Writes::Always;
+            // `drive create` and `drive format` make stores. A drive without one was made for the files of
+            // another database (`--no-store`), and a store on it would shut `imbrex run` out.
+            options.create_if_missing = false;
         });
         self.opened(stack.map_err(|error| self.cannot_open(error))?)
     }
@@ -276,7 +277,13 @@ impl DriveArgs {
             None if self.writes == Writes::Repairs && would_read(&error) => {
                 "--read-only reads it without writing to it"
             }
-            None if causes(&error).any(is_no_store) => "`imbrex put` or `imbrex load` makes one",
+            None if causes(&error).any(is_no_store) => {
+                return CliError::from(error).with_hint(format!(
+                    "it was made for another database: `imbrex run` starts a program on it, `imbrex drive \
+                     format --erase {}` makes a store of it",
+                    self.shown()
+                ));
+            }
             _ => return error.into(),
         };
         CliError::from(error).with_hint(hint)

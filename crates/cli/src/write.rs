@@ -13,6 +13,7 @@ use imbrex_engine::{
     EngineError, Keyspace, VALUE_LEN_BYTES_MAX, WriteBatch, WriteOptions, prefix_end,
 };
 use imbrex_files::Files;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -25,10 +26,10 @@ pub(crate) struct PutArgs {
     store: DriveArgs,
     /// The key to set
     key: OsString,
-    /// The value [default: read from standard input]
+    /// The value; - or nothing reads it from standard input
     #[arg(conflicts_with = "file")]
     value: Option<OsString>,
-    /// Read the value from this file
+    /// Read the value from this file; - is standard input
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -51,16 +52,15 @@ impl PutArgs {
     }
 
     fn value(&self, session: &Session) -> Result<Vec<u8>, CliError> {
-        if let Some(value) = &self.value {
-            return Ok(value.as_bytes().to_vec());
-        }
-        let (reader, name): (Box<dyn Read>, _) = match &self.file {
-            Some(path) => {
+        let path = self.file.as_deref().filter(|path| path.as_os_str() != "-");
+        let (reader, name): (Box<dyn Read>, _) = match (&self.value, path) {
+            (Some(value), _) if value != "-" => return Ok(value.as_bytes().to_vec()),
+            (_, Some(path)) => {
                 let name = path.display().to_string();
                 let file = std::fs::File::open(path).context(|| format!("cannot open {name}"))?;
                 (Box::new(file), name)
             }
-            None => (Box::new(Stdin::new(session.interrupt.clone())), "standard input".to_owned()),
+            _ => (Box::new(Stdin::new(session.interrupt.clone())), "standard input".to_owned()),
         };
         let mut value = Vec::new();
         // One byte more than the maximum, so that a longer value is refused and not cut.
@@ -123,11 +123,11 @@ impl DeleteArgs {
             );
             return Err(CliError::usage(message));
         }
-        let keys = self.keys.iter().map(|key| bytes(key)).collect::<Result<Vec<_>, _>>()?;
+        let keys = self.keys.iter().map(|key| bytes(key)).collect::<Result<BTreeSet<_>, _>>()?;
         self.store.open()?.with(|store| {
             let keyspace = store.keyspace(&self.keyspace)?;
-            let range_content = range.as_ref().map(|range| RangeContent::of(&keyspace, range));
-            let range_content = range_content.transpose().context(|| "cannot measure the range")?;
+            let doomed = Doomed::of(&keyspace, &keys, range.as_ref());
+            let doomed = doomed.context(|| "cannot look up what is to be deleted")?;
             let mut batch = WriteBatch::new();
             for key in &keys {
                 batch
@@ -138,13 +138,7 @@ impl DeleteArgs {
                 batch.delete_range(&keyspace, from, to).context(|| "cannot delete the range")?;
             }
             store.db.write(batch, WriteOptions::SYNC).context(|| "cannot delete")?;
-            let Some(RangeContent { len_bytes, key_count }) = range_content else { return Ok(()) };
-            let mut report = Report::default();
-            let keys = key_count.map_or("not counted".to_owned(), grouped);
-            report.row("keys removed", keys, key_count);
-            report.row("in tables", format!("about {}", ByteSize(len_bytes)), len_bytes);
-            report.row("freed", "nothing yet; compactions free it, `imbrex compact` at once", 0);
-            session.out.report(&report)
+            session.out.report(&doomed.report())
         })
     }
 }
@@ -152,7 +146,15 @@ impl DeleteArgs {
 /// A longer range is not read to count its keys.
 const COUNTED_LEN_BYTES_MAX: u64 = 64 << 20;
 
-/// What a range holds before it is deleted.
+/// What a deletion removes, read before it.
+struct Doomed {
+    /// Of the keys that the user named and no range covers: how many exist, and how many do not.
+    found_count: u64,
+    missing_count: u64,
+    range: Option<RangeContent>,
+}
+
+/// What a range holds.
 struct RangeContent {
     /// Its length in tables, by their indexes: 0 within one block.
     len_bytes: u64,
@@ -160,17 +162,55 @@ struct RangeContent {
     key_count: Option<u64>,
 }
 
-impl RangeContent {
+type KeyRange = (Vec<u8>, Vec<u8>);
+
+impl Doomed {
     fn of(
         keyspace: &Keyspace,
-        (from, to): &(Vec<u8>, Vec<u8>),
-    ) -> Result<RangeContent, EngineError> {
+        keys: &BTreeSet<Vec<u8>>,
+        range: Option<&KeyRange>,
+    ) -> Result<Doomed, EngineError> {
+        let mut counts = [0, 0];
+        let is_covered = |key: &Vec<u8>| range.is_some_and(|(from, to)| from <= key && key < to);
+        for key in keys.iter().filter(|key| !is_covered(key)) {
+            counts[usize::from(keyspace.get(key)?.is_none())] += 1;
+        }
+        let [found_count, missing_count] = counts;
+        let range = range.map(|range| RangeContent::of(keyspace, range)).transpose()?;
+        Ok(Doomed { found_count, missing_count, range })
+    }
+
+    fn report(&self) -> Report {
+        let in_range = self.range.as_ref().map_or(Some(0), |range| range.key_count);
+        let removed = in_range.map(|count| count + self.found_count);
+        let mut report = Report::default();
+        report.row("keys removed", removed.map_or("not counted".to_owned(), grouped), removed);
+        if self.missing_count > 0 {
+            report.row("keys not found", grouped(self.missing_count), self.missing_count);
+        }
+        // What tables hold of a range without keys was deleted before.
+        let Some(range) = self.range.as_ref().filter(|range| range.key_count != Some(0)) else {
+            return report;
+        };
+        let len_bytes = range.len_bytes;
+        report.row("space in tables", format!("about {}", ByteSize(len_bytes)), len_bytes);
+        report.row("freed", "nothing yet; compactions free it, `imbrex compact` at once", 0);
+        report
+    }
+}
+
+impl RangeContent {
+    fn of(keyspace: &Keyspace, (from, to): &KeyRange) -> Result<RangeContent, EngineError> {
         let len_bytes = keyspace.approximate_size(from..to)?;
         let count = || {
             keyspace.range(&from[..]..&to[..])?.try_fold(0, |count, entry| entry.map(|_| count + 1))
         };
-        let is_short = len_bytes <= COUNTED_LEN_BYTES_MAX && from < to;
-        Ok(RangeContent { len_bytes, key_count: is_short.then(count).transpose()? })
+        let is_counted = len_bytes <= COUNTED_LEN_BYTES_MAX;
+        let key_count = match from < to {
+            true => is_counted.then(count).transpose()?,
+            false => Some(0),
+        };
+        Ok(RangeContent { len_bytes, key_count })
     }
 }
 

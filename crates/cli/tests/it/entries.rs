@@ -9,8 +9,11 @@ fn a_value_comes_back_byte_for_byte() {
     drive.run("put", &["k", "v\n"]).ok();
     assert_eq!(drive.run("get", &["k"]).ok(), "v\n");
     let bytes: Vec<u8> = (0..=255).collect();
-    drive.run_with(&bytes, "put", &["bytes"]).ok();
-    assert_eq!(drive.run("get", &["bytes"]).stdout, bytes);
+    for args in [&["bytes"][..], &["bytes", "-"], &["bytes", "--file", "-"]] {
+        drive.run("put", &["bytes", "before"]).ok();
+        drive.run_with(&bytes, "put", args).ok();
+        assert_eq!(drive.run("get", &["bytes"]).stdout, bytes, "{args:?}");
+    }
     let file = drive.beside("value");
     std::fs::write(&file, b"").unwrap();
     drive.run("put", &["empty", "--file", file.to_str().unwrap()]).ok();
@@ -34,7 +37,8 @@ fn a_missing_key_is_exit_code_1() {
     let drive = Drive::new();
     drive.run("get", &["k"]).fails(1, &["\"k\"", "no such key"]);
     drive.run("put", &["k", "v"]).ok();
-    drive.run("delete", &["k", "never"]).ok();
+    let deleted = drive.run("delete", &["k", "never"]).ok();
+    assert_eq!(deleted, "keys removed    1\nkeys not found  1\n");
     drive.run("get", &["k"]).fails(1, &["no such key"]);
 }
 
@@ -90,7 +94,13 @@ fn ranges_and_prefixes_are_deleted() {
     let left = drive.run("scan", &["--keys-only"]).ok();
     assert_eq!(left, "key000010\nkey000011\nkey000029\n");
     imbrex(&["delete", drive.path_str()]).fails_usage();
-    assert_eq!(drive.run("delete", &["key000010"]).ok(), "");
+    // A key in the range counts once.
+    let both = ["key000010", "key000029", "none", "--prefix", "key00001", "--format", "json"];
+    let removed = drive.run("delete", &both).json();
+    assert_eq!((&removed["keys_removed"], &removed["keys_not_found"]), (&3.into(), &1.into()));
+    // Tables still hold the deleted keys; the command reported them as found.
+    let again = drive.run("delete", &["--prefix", "key"]).ok();
+    assert_eq!(again, "keys removed  0\n");
 }
 
 /// Two tables on top of each other are due for nothing, so no command merges them in the background.
@@ -107,15 +117,26 @@ fn compact_says_what_it_removed_and_freed() {
     assert_eq!((&compacted["removed"], &compacted["freed"]), (&0.into(), &0.into()), "{compacted}");
 }
 
-/// It may have been made for another program's files.
+/// It was made for another program's files: `put` made a store on it, and `imbrex run` then refused the drive.
 #[test]
-fn a_drive_without_a_store_gets_none_by_being_read() {
+fn a_drive_without_a_store_gets_one_by_formatting_only() {
     let drive = Drive::new();
     let bare = drive.beside("bare.imbrex").to_str().unwrap().to_owned();
     imbrex(&["drive", "create", &bare, "--no-store", "--capacity", "4GiB", "--no-timing"]).ok();
-    for args in [&["get", &bare, "a"][..], &["scan", &bare], &["stats", &bare], &["check", &bare]] {
-        imbrex(args).fails(4, &["holds no store", "`imbrex load` makes one"]);
+    for args in [
+        &["get", &bare, "a"][..],
+        &["scan", &bare],
+        &["stats", &bare],
+        &["check", &bare],
+        &["put", &bare, "a", "1"],
+        &["delete", &bare, "a"],
+        &["load", &bare, "-"],
+        &["compact", &bare],
+    ] {
+        imbrex(args).fails(4, &["holds no store", "`imbrex run` starts", "drive format --erase"]);
     }
+    imbrex(&["drive", "format", &bare]).fails(4, &["room for another database, empty", "--erase"]);
+    imbrex(&["drive", "format", &bare, "--erase"]).ok();
     imbrex(&["put", &bare, "a", "1"]).ok();
     assert_eq!(imbrex(&["get", &bare, "a"]).ok(), "1");
 }

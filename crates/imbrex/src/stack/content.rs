@@ -88,6 +88,7 @@ pub fn own_content(disk: &Arc<dyn Disk>) -> Option<String> {
         Ok(mounted) => {
             let what = match Content::of_files(&mounted.files) {
                 Some(Content::FileSystem) => "the files of another database",
+                _ if mounted.files.app_records().is_empty() => "room for another database, empty",
                 _ => "a store",
             };
             Some(format!("{what} (layout {})", mounted.layout))
