@@ -50,6 +50,8 @@ fn load(path: &Path, count: usize, round: usize, args: &[&str]) -> Ran {
 #[test]
 fn layouts_are_listed_one_per_line() {
     let text = imbrex(&["layouts"]).ok();
+    let (text, note) = text.split_once("\n\n").unwrap();
+    assert!(note.contains("at 64 MiB, 80 % instead of 90 %"), "{note}");
     let layouts = layouts();
     assert_eq!(text.lines().count(), layouts.len() + 1, "{text}");
     for ((name, recording, _), line) in layouts.iter().zip(text.lines().skip(1)) {
