@@ -61,6 +61,6 @@ pub mod ycsb;
 pub use benchmark::{Benchmark, Task};
 pub use error::BenchError;
 pub use options::BenchOptions;
-pub use run::{run, run_watched};
+pub use run::{RunFailure, run, run_watched};
 pub use watch::{Phase, RunProgress, RunWatch};
 pub use workers::worker_count;

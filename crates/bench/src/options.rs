@@ -138,8 +138,9 @@ pub struct TestbedOptions {
     #[command(flatten)]
     pub shape: DriveShape,
 
-    /// The layout; `imbrex layouts` lists them [default: the usual one for such a drive, or the one
-    /// that the image records]
+    /// The layout; `imbrex layouts` lists them. `imbrex bench` takes several, separated by commas, and
+    /// measures one after the other [default: the usual one for such a drive, or the one that the image
+    /// records]
     #[arg(long, value_name = "NAME")]
     pub layout: Option<String>,
 

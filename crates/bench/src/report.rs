@@ -18,6 +18,9 @@ pub struct Report {
     pub setup: Setup,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
+    /// Why a benchmark failed, which ended the run; it and the following ones are not in `runs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// One entry per benchmark, in order.
     pub runs: Vec<RunReport>,
 }

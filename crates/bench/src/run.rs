@@ -16,6 +16,7 @@ use crate::report::{Report, RunReport, Setup, StoreFigures};
 use crate::testbed::{Reading, Testbed};
 use crate::watch::{RunWatch, Watcher};
 use crate::write_turns::WriteTurns;
+use imbrex::stack::error_text;
 use imbrex_clockwork::{ClientId, VirtualWorld, fan_out};
 use imbrex_engine::EngineError;
 use std::ops::ControlFlow;
@@ -27,12 +28,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Calls `finished` after each benchmark, so that a long run can show its results.
 ///
 /// # Errors
-/// [`BenchError::Options`]: the options contradict themselves; any error of the drive, the file
-/// layer or the engine.
+/// [`RunFailure`] with [`BenchError::Options`]: the options contradict themselves; with any error of the
+/// drive, the file layer or the engine, and with the report of the benchmarks that had ended.
 pub fn run(
     options: &BenchOptions,
     finished: &mut dyn FnMut(&RunReport),
-) -> Result<Report, BenchError> {
+) -> Result<Report, Box<RunFailure>> {
     run_watched(options, finished, &|_| ControlFlow::Continue(()))
 }
 
@@ -45,13 +46,53 @@ pub fn run_watched(
     options: &BenchOptions,
     finished: &mut dyn FnMut(&RunReport),
     watch: &RunWatch<'_>,
-) -> Result<Report, BenchError> {
+) -> Result<Report, Box<RunFailure>> {
     if let Some(fault) = options.fault() {
-        return Err(BenchError::Options(fault));
+        return Err(BenchError::Options(fault).into());
     }
-    let mut testbed = Testbed::new(options.plan())?;
-    let mut runs = Vec::new();
-    let mut is_interrupted = false;
+    let testbed = Testbed::new(options.plan())?;
+    let setup = setup(&testbed, options);
+    let mut report = Report { setup, interrupted: false, failure: None, runs: Vec::new() };
+    match run_all(testbed, options, &mut report, finished, watch) {
+        Ok(()) => Ok(report),
+        Err(error) => {
+            report.failure = Some(error_text(&error));
+            Err(Box::new(RunFailure { error, report: Some(report) }))
+        }
+    }
+}
+
+/// A run that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct RunFailure {
+    /// Why.
+    #[source]
+    pub error: BenchError,
+    /// What had ended before; `None` if there was no store yet.
+    pub report: Option<Report>,
+}
+
+impl From<BenchError> for Box<RunFailure> {
+    fn from(error: BenchError) -> Box<RunFailure> {
+        Box::new(RunFailure { error, report: None })
+    }
+}
+
+impl From<Box<RunFailure>> for BenchError {
+    fn from(failure: Box<RunFailure>) -> BenchError {
+        failure.error
+    }
+}
+
+/// Runs the benchmarks one after another, and adds the figures of each to `report`.
+fn run_all(
+    mut testbed: Testbed,
+    options: &BenchOptions,
+    report: &mut Report,
+    finished: &mut dyn FnMut(&RunReport),
+    watch: &RunWatch<'_>,
+) -> Result<(), BenchError> {
     let count = options.benchmarks.len();
     for (&task, number) in options.benchmarks.iter().zip(1..) {
         // The first benchmark may find data of an earlier run, if the drive is not new.
@@ -60,15 +101,19 @@ pub fn run_watched(
             testbed = testbed.emptied(options.plan())?;
         }
         let mut watcher = Watcher::new(watch, task.benchmark, (number, count));
-        let report = run_one(&testbed, task, options, &mut watcher)?;
-        finished(&report);
-        is_interrupted = report.interrupted;
-        runs.push(report);
-        if is_interrupted {
+        let run = run_one(&testbed, task, options, &mut watcher)?;
+        finished(&run);
+        report.interrupted = run.interrupted;
+        report.runs.push(run);
+        if report.interrupted {
             break;
         }
     }
-    let setup = Setup {
+    testbed.close()
+}
+
+fn setup(testbed: &Testbed, options: &BenchOptions) -> Setup {
+    Setup {
         drive: testbed.drive_name().to_string(),
         capacity_bytes: testbed.capacity_bytes(),
         layout: testbed.layout().to_string(),
@@ -78,9 +123,7 @@ pub fn run_watched(
         key_len_bytes: options.key_size,
         value_len_bytes: options.value_size,
         threads: options.threads,
-    };
-    testbed.close()?;
-    Ok(Report { setup, interrupted: is_interrupted, runs })
+    }
 }
 
 fn run_one(

@@ -105,6 +105,11 @@ impl CliError {
         CliError::new(self.exit, format!("{self}; {hint}"))
     }
 
+    /// The same error, of one of several things.
+    pub(crate) fn about(self, what: impl fmt::Display) -> CliError {
+        CliError::new(self.exit, format!("{what}: {self}"))
+    }
+
     /// The same error, with advice if it reports damage.
     pub(crate) fn with_damage_hint(self, hint: impl FnOnce() -> String) -> CliError {
         if self.exit == Exit::Corrupt { self.with_hint(hint()) } else { self }

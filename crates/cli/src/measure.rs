@@ -1,15 +1,15 @@
 //! `bench`: measures the store with the benchmarks of db_bench, by the crate `imbrex-bench`.
 
 use crate::arrival_bench::ArrivalBenchArgs;
-use crate::data_file::DataArgs;
+use crate::data_file::{DataArgs, DataFile};
 use crate::error::{CliError, Context};
-use crate::output::Table;
+use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
 use crate::share_bench::ShareBenchArgs;
-use crate::store::cannot_measure;
+use crate::store::{cannot_measure, layout_named};
 use imbrex_bench::report::{Report, RunReport};
-use imbrex_bench::{BenchError, BenchOptions, Phase, RunProgress, run_watched};
+use imbrex_bench::{BenchError, BenchOptions, Phase, RunFailure, RunProgress, run_watched};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,46 +90,135 @@ impl BenchArgs {
             Some(BenchCommand::Steady(args)) => return args.run_steady(session),
             None => {}
         }
-        let is_json = session.out.is_json()?;
         let data = self.data.open()?;
-        let bars = Bars::default();
-        let interrupt = session.interrupt.clone();
-        let mut shown = Ok(());
-        let is_read = AtomicBool::new(true);
-        let mut finished = |run: &RunReport| {
-            bars.clear();
-            if !is_json && shown.is_ok() {
-                // Each benchmark is reported as it ends: the next may take a while.
-                shown = session.out.line(run.to_string()).and_then(|()| session.out.flush());
-                is_read.store(shown.is_ok(), Ordering::Relaxed);
+        let is_json = session.out.is_json()?;
+        let layouts = layouts(&self.options)?;
+        let mut reports = Vec::new();
+        let mut failure = None;
+        for layout in &layouts {
+            let mut options = self.options.clone();
+            options.testbed.layout = layout.map(str::to_owned);
+            if let Some(layout) = layout.filter(|_| layouts.len() > 1 && !is_json) {
+                session.out.line(format!("{layout}\n"))?;
             }
-        };
-        let watch = |at: &RunProgress| {
-            bars.show(at);
-            // After the reader of the output has gone, no further benchmark is run.
-            if is_read.load(Ordering::Relaxed) { interrupt.flow() } else { ControlFlow::Break(()) }
-        };
-        let report = run_watched(&self.options, &mut finished, &watch);
-        bars.clear();
-        let report = report.map_err(|error| match error {
-            BenchError::Options(fault) => CliError::usage(fault),
-            error => cannot_measure(&error),
-        })?;
-        if is_json {
-            let report = serde_json::to_value(&report).context(|| "cannot write JSON")?;
-            shown = session.out.json(&report);
+            let (report, outcome) = measure(&options, session, is_json)?;
+            let is_interrupted = report.as_ref().is_some_and(|report| report.interrupted);
+            reports.extend(report);
+            // The other layouts are measured all the same.
+            if let Err(error) = outcome {
+                let error = match layout {
+                    Some(layout) if layouts.len() > 1 => error.about(layout),
+                    _ => error,
+                };
+                failure = keep_first(failure, error);
+            }
+            if is_interrupted {
+                break;
+            }
         }
-        if let Some(data) = data.filter(|_| !report.interrupted) {
-            data.write(vec![table(&report).data(report.setup.to_string())])?;
+        self.tell(session, &reports, layouts.len() > 1, data)?;
+        match failure {
+            Some(error) => Err(error),
+            None if reports.iter().any(|report| report.interrupted) => session.interrupt.check(),
+            None => Ok(()),
         }
-        let is_interrupted = report.interrupted && session.interrupt.is_asked();
-        if is_interrupted { Err(CliError::interrupted()) } else { shown }
+    }
+
+    /// Prints and writes what was measured after all layouts have ended.
+    fn tell(
+        &self,
+        session: &mut Session,
+        reports: &[Report],
+        has_several: bool,
+        data: Option<DataFile>,
+    ) -> Result<(), CliError> {
+        let is_json = session.out.is_json()?;
+        if is_json && has_several {
+            let all = serde_json::to_value(reports).context(|| "cannot write JSON")?;
+            session.out.json(&all)?;
+        } else if is_json && let [report] = reports {
+            let report = serde_json::to_value(report).context(|| "cannot write JSON")?;
+            session.out.json(&report)?;
+        } else if has_several && !reports.is_empty() {
+            session.out.bytes(table(reports, true).text().as_bytes())?;
+        }
+        let is_whole = |report: &Report| !report.interrupted && report.failure.is_none();
+        if let (Some(data), [first, ..], true) = (data, reports, reports.iter().all(is_whole)) {
+            data.write(vec![table(reports, has_several).data(first.setup.to_string())])?;
+        }
+        Ok(())
     }
 }
 
-/// A row for each benchmark.
-fn table(report: &Report) -> Table {
-    let mut table = Table::new(&[
+/// The first of two errors; the other is reported now.
+fn keep_first(first: Option<CliError>, error: CliError) -> Option<CliError> {
+    if first.is_some() {
+        note(format!("imbrex: {error}"));
+        return first;
+    }
+    Some(error)
+}
+
+/// The layouts to measure, in order; `None` is the usual one for the drive.
+fn layouts(options: &BenchOptions) -> Result<Vec<Option<&str>>, CliError> {
+    let testbed = &options.testbed;
+    let Some(names) = testbed.layout.as_deref() else { return Ok(vec![None]) };
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    if let [_, _, ..] = names[..] {
+        let file = [("--image", testbed.image.is_some()), ("--flash", testbed.flash.is_some())];
+        if let Some((flag, _)) = file.iter().find(|(_, is_named)| *is_named) {
+            return Err(CliError::usage(format!(
+                "{flag} names a file for one store; name one layout, or leave it out: the drives are then in memory"
+            )));
+        }
+        // A name that no layout has is reported before the first run, which may take an hour.
+        for name in &names {
+            layout_named(Some(name))?;
+        }
+    }
+    Ok(names.into_iter().map(Some).collect())
+}
+
+/// Runs the benchmarks of one layout and prints each as it ends. Returns what ended, which may be less than
+/// all, and whether the user can still read it.
+fn measure(
+    options: &BenchOptions,
+    session: &mut Session,
+    is_json: bool,
+) -> Result<(Option<Report>, Result<(), CliError>), CliError> {
+    let bars = Bars::default();
+    let interrupt = session.interrupt.clone();
+    let mut shown = Ok(());
+    let is_read = AtomicBool::new(true);
+    let mut finished = |run: &RunReport| {
+        bars.clear();
+        if !is_json && shown.is_ok() {
+            // Each benchmark is reported as it ends: the next may take a while.
+            shown = session.out.line(run.to_string()).and_then(|()| session.out.flush());
+            is_read.store(shown.is_ok(), Ordering::Relaxed);
+        }
+    };
+    let watch = |at: &RunProgress| {
+        bars.show(at);
+        // After the reader of the output has gone, no further benchmark is run.
+        if is_read.load(Ordering::Relaxed) { interrupt.flow() } else { ControlFlow::Break(()) }
+    };
+    let outcome = run_watched(options, &mut finished, &watch);
+    bars.clear();
+    shown?;
+    match outcome {
+        Ok(report) => Ok((Some(report), Ok(()))),
+        Err(failure) => match *failure {
+            RunFailure { error: BenchError::Options(fault), .. } => Err(CliError::usage(fault)),
+            RunFailure { error, report } => Ok((report, Err(cannot_measure(&error)))),
+        },
+    }
+}
+
+/// A row for each benchmark, with its layout if there are several.
+fn table(reports: &[Report], has_several: bool) -> Table {
+    let header = [
+        "layout",
         "benchmark",
         "operations",
         "operations/s",
@@ -145,8 +234,17 @@ fn table(report: &Report) -> Table {
         "drive read, MB",
         "written, MB",
         "busy, s",
-    ]);
-    report.runs.iter().for_each(|run| table.row(row(run)));
+    ];
+    let mut table = Table::new(&header[usize::from(!has_several)..]);
+    for report in reports {
+        let layout = has_several.then(|| report.setup.layout.clone());
+        for run in &report.runs {
+            table.row(layout.clone().into_iter().chain(row(run)).collect());
+        }
+        if let (Some(layout), Some(failure)) = (layout, &report.failure) {
+            table.row(vec![layout, format!("failed: {failure}")]);
+        }
+    }
     table
 }
 

@@ -1,7 +1,7 @@
 //! Benchmarks do what their names say, and in virtual time a seed determines a run.
 
 use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
-use imbrex_bench::options::Mode;
+use imbrex_bench::options::{CompressionType, Mode};
 use imbrex_bench::report::Report;
 use imbrex_bench::{BenchOptions, RunProgress, run, run_watched};
 use imbrex_clockwork::{Clock, WallClock};
@@ -288,4 +288,21 @@ fn in_virtual_time_all_writers_feel_a_stall() {
 fn no_duration_is_too_long() {
     let options = BenchOptions { duration: Some(u64::MAX), ..small("fillseq:10") };
     assert_eq!(report(&options).runs[0].ops, 10);
+}
+
+/// The figures of `fillseq` were lost with the failure of `filluniquerandom`.
+#[test]
+fn a_failure_keeps_what_had_ended() {
+    let mut options = small("fillseq:100,filluniquerandom");
+    options.testbed.shape.capacity = Some(ByteSize(64 << 20));
+    options.testbed.compression_type = Some(CompressionType::None);
+    options.use_existing_db = true;
+    (options.num, options.value_size) = (25_000, 4_080);
+    let failure = run(&options, &mut |_| ()).unwrap_err();
+    let report = failure.report.as_ref().unwrap();
+    assert_eq!(report.runs.len(), 1);
+    assert_eq!((&report.runs[0].benchmark[..], report.runs[0].ops), ("fillseq", 100));
+    assert!(failure.to_string().contains("filluniquerandom: no space on the drive"), "{failure}");
+    let told = report.failure.as_ref().unwrap();
+    assert!(told.starts_with("filluniquerandom: no space on the drive"), "{told}");
 }

@@ -19,6 +19,7 @@ mod interrupts;
 mod layouts;
 mod loading;
 mod manual;
+mod measuring;
 mod output_files;
 mod read_only;
 mod replay;
