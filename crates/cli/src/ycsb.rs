@@ -1,4 +1,5 @@
-//! `ycsb load` and `ycsb run`: YCSB's core workload on a store or a server, by the crate `imbrex-bench`.
+//! `ycsb load` and `ycsb run`: YCSB's core workload on a store or a server, by the crate `imbrex-bench`;
+//! `ycsb workloads`: its property files.
 
 use crate::arrivals;
 use crate::error::{CliError, Context, Exit};
@@ -8,10 +9,12 @@ use crate::session::Session;
 use crate::store::cannot_measure;
 use crate::target::Target;
 use clap::Subcommand;
-use imbrex_bench::ycsb::{YcsbOptions, YcsbPhase, YcsbProgress, YcsbWatch, ycsb};
+use imbrex_bench::ycsb::{
+    YcsbOptions, YcsbPhase, YcsbProgress, YcsbWatch, core_workload_files, ycsb,
+};
 use imbrex_bench::{BenchError, Phase};
 use imbrex_workload::ycsb::properties::PropertyError;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// YCSB's two phases.
@@ -21,6 +24,45 @@ pub(crate) enum YcsbCommand {
     Load(YcsbArgs),
     /// Run operations on the records; a run on a new drive loads the records first
     Run(YcsbArgs),
+    /// Write the property files of the six core workloads, for -P and for the original YCSB
+    Workloads(WorkloadsArgs),
+}
+
+/// Arguments of `imbrex ycsb workloads`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct WorkloadsArgs {
+    /// Directory for workloada to workloadf; created if missing. A file of that name with other content
+    /// is not overwritten
+    #[arg(default_value = "workloads", value_name = "DIR")]
+    dir: PathBuf,
+}
+
+impl WorkloadsArgs {
+    fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let is_json = session.out.is_json()?;
+        let dir = &self.dir;
+        std::fs::create_dir_all(dir).context(|| format!("cannot make {}", dir.display()))?;
+        let files: Vec<_> =
+            core_workload_files().map(|(name, text)| (dir.join(name), text)).collect();
+        for (path, text) in &files {
+            let shown = path.display();
+            let found = std::fs::read(path).ok();
+            if found.is_some_and(|found| found != text.as_bytes()) {
+                return Err(CliError::usage(format!(
+                    "cannot write {shown}: it exists with other content; name another directory"
+                )));
+            }
+        }
+        let mut shown = Vec::new();
+        for (path, text) in &files {
+            Target::new(path, &[])?.write(text)?;
+            shown.push(path.display().to_string());
+        }
+        match is_json {
+            true => session.out.json(&serde_json::json!({ "files": shown })),
+            false => shown.iter().try_for_each(|path| session.out.line(format!("{path}: written"))),
+        }
+    }
 }
 
 /// Arguments of `imbrex ycsb load` and `imbrex ycsb run`.
@@ -82,6 +124,7 @@ impl YcsbCommand {
         let (phase, options) = match self {
             YcsbCommand::Load(args) => (YcsbPhase::Load, args.options),
             YcsbCommand::Run(args) => (YcsbPhase::Run, args.options),
+            YcsbCommand::Workloads(args) => return args.run(session),
         };
         // The output is YCSB's own unless the user gave --format.
         let is_ours = session.out.is_chosen();

@@ -50,7 +50,7 @@ mod status;
 mod store;
 
 pub use export::YcsbOutput;
-pub use options::YcsbOptions;
+pub use options::{YcsbOptions, core_workload_files};
 pub use report::{OperationFigures, YcsbReport, YcsbSetup};
 pub use run::{YcsbPhase, ycsb};
 pub use status::{YcsbProgress, YcsbWatch};

@@ -136,3 +136,24 @@ fn core_workload(letter: &str) -> String {
          maxscanlength=100\nscanlengthdistribution=uniform\n"
     )
 }
+
+/// The six core workloads as property files for YCSB and for `imbrex ycsb -P`: name and text of each.
+pub fn core_workload_files() -> impl Iterator<Item = (String, String)> {
+    let workloads = [
+        ("a", "update heavy: half reads, half updates"),
+        ("b", "read mostly: 95 % reads, 5 % updates"),
+        ("c", "read only"),
+        ("d", "read latest: 95 % reads, most of them of what came last, 5 % inserts"),
+        ("e", "short ranges: 95 % scans, 5 % inserts"),
+        ("f", "read-modify-write: half reads, half reads that are followed by an update"),
+    ];
+    workloads.into_iter().map(|(letter, about)| {
+        let properties = core_workload(letter);
+        let text = format!(
+            "# YCSB's core workload {}, {about}; written by `imbrex ycsb workloads`.\n\
+             workload=site.ycsb.workloads.CoreWorkload\n{properties}",
+            letter.to_ascii_uppercase()
+        );
+        (format!("workload{letter}"), text)
+    })
+}

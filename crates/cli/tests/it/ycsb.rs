@@ -353,3 +353,26 @@ fn other_stores_need_their_features() {
         }
     }
 }
+
+/// The property files had to come from a clone of YCSB.
+#[test]
+fn the_workload_files_are_written_and_do_what_the_names_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("workloads");
+    let dir_arg = at.to_str().unwrap();
+    let write = || imbrex(&["ycsb", "workloads", dir_arg]);
+    assert_eq!(write().ok().lines().count(), 6);
+    for letter in ["a", "b", "c", "d", "e", "f"] {
+        let file = at.join(format!("workload{letter}"));
+        let by_file = imbrex(&["ycsb", "run", "-P", file.to_str().unwrap()]);
+        assert!(!by_file.stderr.contains("unknown"), "{}", by_file.stderr);
+        let by_name = imbrex(&["ycsb", "run", "--workload", letter]).ok();
+        assert_eq!(by_file.ok(), by_name, "{letter}");
+    }
+    // The same again is no harm; a file that the user has changed stays.
+    write().ok();
+    let mine = "recordcount=7\n";
+    std::fs::write(at.join("workloadc"), mine).unwrap();
+    write().fails(2, &["workloadc", "it exists with other content"]);
+    assert_eq!(std::fs::read_to_string(at.join("workloadc")).unwrap(), mine);
+}
