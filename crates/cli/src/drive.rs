@@ -65,8 +65,8 @@ const WHAT: &str = "cannot create drive";
 pub(crate) struct CreateArgs {
     /// The image file to create; nothing may exist at this path
     path: PathBuf,
-    /// The drive to emulate: hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a TOML file with a
-    /// profile of your own [default: hc620, or the profile that suits --layout]
+    /// The drive to emulate: hc620, hc690, st13125nm007, st20000nm007d, st1000dm003, st500dm002, ssd120, or a
+    /// TOML file with a profile of your own [default: hc620, or the profile that suits --layout]
     #[arg(long, value_name = "NAME|FILE")]
     profile: Option<String>,
     #[command(flatten)]
@@ -298,7 +298,8 @@ fn space_rows(report: &mut Report, space: &SpaceUse) {
 /// Arguments of `imbrex drive bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchArgs {
-    /// The profile to measure: hc620, st13125nm007, st1000dm003, st500dm002, ssd120, or a TOML file
+    /// The profile to measure: hc620, hc690, st13125nm007, st20000nm007d, st1000dm003, st500dm002, ssd120, or
+    /// a TOML file
     #[arg(default_value = "hc620", value_name = "PROFILE")]
     profile: String,
 }

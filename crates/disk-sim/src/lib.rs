@@ -54,5 +54,7 @@ pub use disk::{SimDisk, ZoneFailure};
 pub use fault::{FailAt, FaultPlan, Misdirect};
 pub use image_error::ImageError;
 pub use measure::{Figure, MeasureError, Measurement, measure};
-pub use profile::{KVIMR_TRACKS, Profile, ProfileError, PublishedFigure, SEALDB_SHINGLE, Workload};
+pub use profile::{
+    KVIMR_TRACKS, Profile, ProfileError, ProfileFault, PublishedFigure, SEALDB_SHINGLE, Workload,
+};
 pub use wear::{FLASH_WRITE_CYCLES, flash_life_bytes, flash_wear_ratio};

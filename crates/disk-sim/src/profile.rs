@@ -1,7 +1,7 @@
 //! Drive profiles: the geometry, the mechanics and the published figures of real drives.
 //!
-//! A profile is a TOML text in which a comment names the source of each number. Five come with the
-//! crate; [`Profile::from_toml`] reads others.
+//! A profile is a TOML text in which a comment names the source of each number. Seven come with the
+//! crate; [`Profile::from_toml`] reads others. `docs/guide/drive_profiles.md` has every field.
 //!
 //! | name | drive |
 //! |---|---|
@@ -9,6 +9,8 @@
 //! | `st13125nm007` | Seagate, 13 TB, host-managed: the drive under GearDB's figures |
 //! | `hc620` | Western Digital Ultrastar DC HC620, 15 TB, host-managed |
 //! | `st500dm002` | Seagate Desktop HDD, its first 100 GB as interlaced tracks: the drive of KVIMR |
+//! | `st20000nm007d` | Seagate Exos X20, 20 TB, conventional |
+//! | `hc690` | Western Digital Ultrastar DC HC690, 32 TB, host-managed |
 //! | `ssd120` | a SATA solid-state drive, 120 GB: the target of write offloading in Pitchumani's thesis |
 //!
 //! Scaling ([`Profile::scaled`]) gives the same drive with fewer tracks. Rotation, track lengths
@@ -17,16 +19,22 @@
 //! takes as long as on the full drive. A workload that fills some share of the small drive
 //! therefore sees the times of one that fills the same share of the full drive.
 
+mod fields;
+
+use self::fields::Fields;
 use crate::mechanics::{ElectronicsSpec, Mechanics, PlatterSpec, SeekSpec};
 use imbrex_disk::{
-    Blocks, Geometry, GeometryError, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
+    Blocks, ByteSize, Geometry, GeometryError, GeometrySpec, NeighbourSpec, Rule, ShingleSpec,
+    ZoneSpec,
 };
 use serde::Deserialize;
 
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("st1000dm003", include_str!("../profiles/st1000dm003.toml")),
     ("st13125nm007", include_str!("../profiles/st13125nm007.toml")),
     ("hc620", include_str!("../profiles/hc620.toml")),
+    ("st20000nm007d", include_str!("../profiles/st20000nm007d.toml")),
+    ("hc690", include_str!("../profiles/hc690.toml")),
     ("st500dm002", include_str!("../profiles/st500dm002.toml")),
     ("ssd120", include_str!("../profiles/ssd120.toml")),
 ];
@@ -51,17 +59,17 @@ pub const KVIMR_TRACKS: NeighbourSpec =
 #[non_exhaustive]
 pub enum ProfileError {
     /// The program has no profile of that name.
-    #[error(
-        "no drive profile named {name:?}; there are st1000dm003, st13125nm007, hc620, st500dm002, \
-         ssd120, or give a TOML file"
-    )]
+    #[error("no drive profile named {name:?}; there are {}, or give a TOML file", known())]
     Unknown {
         /// The name.
         name: String,
     },
-    /// The text is not TOML, or a field is missing, unknown or of another type.
-    #[error("drive profile: {0}")]
-    Syntax(#[from] toml::de::Error),
+    /// The text has faults.
+    #[error("drive profile: {}", listed(.faults))]
+    Faulty {
+        /// All of them, by their lines.
+        faults: Vec<ProfileFault>,
+    },
     /// A number is outside the range that a drive can have.
     #[error("drive profile: {field} is {got}; it must be {expected}")]
     Field {
@@ -71,6 +79,19 @@ pub enum ProfileError {
         got: u64,
         /// The allowed values.
         expected: String,
+    },
+    /// No drive of this make can be scaled to that length.
+    #[error(
+        "the drive's length is {}; it must be between {} and {}",
+        ByteSize(*.got_bytes), ByteSize(*.min_bytes), ByteSize(*.max_bytes)
+    )]
+    Length {
+        /// The length.
+        got_bytes: u64,
+        /// The least that the profile can be scaled to.
+        min_bytes: u64,
+        /// The full drive.
+        max_bytes: u64,
     },
     /// A text is not one of the allowed values.
     #[error("drive profile: {field} is {got:?}; it must be one of {expected}")]
@@ -85,6 +106,37 @@ pub enum ProfileError {
     /// The geometry is impossible.
     #[error("drive profile: geometry: {0}")]
     Geometry(#[from] GeometryError),
+}
+
+/// One thing that is wrong with the text of a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileFault {
+    /// The line, counted from 1; `None` if the fault has none, such as a table that is missing.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl std::fmt::Display for ProfileFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+fn known() -> String {
+    Profile::names().collect::<Vec<_>>().join(", ")
+}
+
+fn listed(faults: &[ProfileFault]) -> String {
+    let count = match faults.len() {
+        0 | 1 => String::new(),
+        count => format!("{count} errors: "),
+    };
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    format!("{count}{}", faults.join("; "))
 }
 
 /// The quantity that a published figure measures.
@@ -150,6 +202,19 @@ struct ProfileText {
     published: Vec<PublishedText>,
 }
 
+/// The geometry, whatever else is in the text.
+#[derive(Deserialize)]
+struct GeometryPart {
+    geometry: GeometryText,
+}
+
+/// The published figures, whatever else is in the text.
+#[derive(Deserialize)]
+struct PublishedPart {
+    #[serde(default)]
+    published: Vec<PublishedText>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GeometryText {
@@ -208,17 +273,31 @@ impl Profile {
     /// Reads a profile from TOML text. The files in `profiles/` show every field.
     ///
     /// # Errors
-    /// [`ProfileError`] names the line or the field.
+    /// [`ProfileError::Faulty`] with every fault of the text, each with its line.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
-        let parsed: ProfileText = toml::from_str(text)?;
-        check(&parsed)?;
-        let rule = rule_of(&parsed.geometry)?;
-        let len = Blocks::new(parsed.geometry.len_blocks);
-        if let Rule::AtPointer(zones) = rule {
-            within_drive("geometry.zones.zone_len_blocks", zones.zone_len, len)?;
+        let mut fields = Fields::read(text)?;
+        // A part whose fields have faults does not parse, and has been reported.
+        if let Ok(GeometryPart { geometry }) = toml::from_str(text)
+            && let Err(error) = geometry_of(&geometry)
+        {
+            fields.fault(error.field().unwrap_or("geometry"), error.bare());
         }
+        if let Ok(PublishedPart { published }) = toml::from_str(text) {
+            for (n, text) in published.into_iter().enumerate() {
+                if let Err(error) = figure(text) {
+                    let field = error.field().and_then(|field| field.strip_prefix("published."));
+                    let field = field.unwrap_or_default();
+                    fields.fault(&format!("published.{n}.{field}"), error.bare());
+                }
+            }
+        }
+        fields.finish()?;
+        let parsed: ProfileText = toml::from_str(text).map_err(|error| {
+            let message = error.message().to_owned();
+            ProfileError::Faulty { faults: vec![ProfileFault { line: None, message }] }
+        })?;
         Ok(Profile {
-            geometry: Geometry::new(GeometrySpec { len, rule })?,
+            geometry: geometry_of(&parsed.geometry)?,
             published: parsed.published.into_iter().map(figure).collect::<Result<_, _>>()?,
             name: parsed.name,
             title: parsed.title,
@@ -259,13 +338,19 @@ impl Profile {
     /// stay. The top of this module explains what scaling means for time.
     ///
     /// # Errors
-    /// [`ProfileError::Field`] if `len_bytes` is less than four zones or than 1 MiB, or more than
+    /// [`ProfileError::Length`] if `len_bytes` is less than four zones or than 1 MiB, or more than
     /// the full drive.
     pub fn scaled(&self, len_bytes: u64) -> Result<Profile, ProfileError> {
         let full = self.geometry.len();
         let unit = self.geometry.zones().map_or(Blocks::new(64), |zones| zones.zone_len);
         let (min, max) = (4 * unit.bytes(), full.bytes());
-        within("the length in bytes of a scaled drive", len_bytes, min, max)?;
+        if !(min..=max).contains(&len_bytes) {
+            return Err(ProfileError::Length {
+                got_bytes: len_bytes,
+                min_bytes: min,
+                max_bytes: max,
+            });
+        }
         let unit_count = len_bytes / unit.bytes();
         let len = Blocks::new(unit_count * unit.get());
         let mut rule = *self.geometry.rule();
@@ -359,6 +444,31 @@ fn scaled_conventional(count: u32, unit_count: u64, full_count: u64) -> u32 {
     share.max(count.min(2))
 }
 
+impl ProfileError {
+    /// The field that it is about, if it is about one.
+    fn field(&self) -> Option<&'static str> {
+        match self {
+            ProfileError::Field { field, .. } | ProfileError::Word { field, .. } => Some(field),
+            _ => None,
+        }
+    }
+
+    /// Its text without the subject.
+    fn bare(&self) -> String {
+        let text = self.to_string();
+        text.strip_prefix("drive profile: ").map(str::to_owned).unwrap_or(text)
+    }
+}
+
+fn geometry_of(text: &GeometryText) -> Result<Geometry, ProfileError> {
+    let rule = rule_of(text)?;
+    let len = Blocks::new(text.len_blocks);
+    if let Rule::AtPointer(zones) = rule {
+        within_drive("geometry.zones.zone_len_blocks", zones.zone_len, len)?;
+    }
+    Ok(Geometry::new(GeometrySpec { len, rule })?)
+}
+
 fn rule_of(geometry: &GeometryText) -> Result<Rule, ProfileError> {
     match (geometry.rule.as_str(), &geometry.zones, geometry.tracks.as_ref()) {
         ("conventional", None, None) => Ok(Rule::Anywhere),
@@ -408,9 +518,7 @@ fn rule_of(geometry: &GeometryText) -> Result<Rule, ProfileError> {
 
 fn figure(text: PublishedText) -> Result<PublishedFigure, ProfileError> {
     let len_bytes = text.request_len_bytes.unwrap_or(4_096);
-    within("published.request_len_bytes", len_bytes, 4_096, 16 << 20)?;
     let queue_depth = text.queue_depth.unwrap_or(1);
-    within("published.queue_depth", queue_depth, 1, 1_024)?;
     if !len_bytes.is_multiple_of(4_096) {
         let expected = "a multiple of 4096".to_owned();
         let field = "published.request_len_bytes";
@@ -432,44 +540,6 @@ fn figure(text: PublishedText) -> Result<PublishedFigure, ProfileError> {
         }
     };
     Ok(PublishedFigure { workload, value: text.value, source: text.source })
-}
-
-/// Checks everything that the arithmetic of `mechanics` relies on.
-fn check(profile: &ProfileText) -> Result<(), ProfileError> {
-    let ProfileText { platter, seek, electronics, .. } = profile;
-    // 2^46 blocks are 2^58 bytes; every product of times below stays within 64 bits.
-    within("geometry.len_blocks", profile.geometry.len_blocks, 1, 1 << 46)?;
-    // The upper bound is for flash, which has no platter: one page counts as a track.
-    within("platter.revolutions_per_minute", platter.revolutions_per_minute, 60, 60_000_000)?;
-    within("platter.head_count", platter.head_count, 1, 1_000)?;
-    within("platter.bit_zone_count", platter.bit_zone_count, 1, 10_000)?;
-    within("platter.outer_track_blocks", platter.outer_track_blocks, 1, 1_000_000)?;
-    let outer = platter.outer_track_blocks;
-    within("platter.inner_track_blocks", platter.inner_track_blocks, 1, outer)?;
-    let second_ns = 1_000_000_000;
-    within("platter.track_switch_ns", platter.track_switch_ns, 0, second_ns)?;
-    within("platter.write_retry_every_tracks", platter.write_retry_every_tracks, 0, 1 << 40)?;
-    within("seek.full_stroke_ns", seek.full_stroke_ns, 0, second_ns)?;
-    within("seek.knee_ns", seek.knee_ns, 0, seek.full_stroke_ns)?;
-    within("seek.settle_ns", seek.settle_ns, 0, seek.knee_ns)?;
-    within("seek.knee_stroke_ppm", seek.knee_stroke_ppm, 0, 1_000_000)?;
-    within("seek.write_settle_ns", seek.write_settle_ns, 0, second_ns)?;
-    let ElectronicsSpec { interface_bytes_per_s, destage_choice_count, .. } = *electronics;
-    within("electronics.interface_bytes_per_s", interface_bytes_per_s, 1_000_000, 1 << 40)?;
-    within("electronics.destage_choice_count", destage_choice_count, 1, 1 << 20)?;
-    within("electronics.read_choice_count", electronics.read_choice_count, 1, 1 << 20)?;
-    within("electronics.look_ahead_blocks", electronics.look_ahead_blocks, 0, 1 << 30)?;
-    within("electronics.write_cache_blocks", electronics.write_cache_blocks, 0, 1 << 30)?;
-    within("electronics.command_overhead_ns", electronics.command_overhead_ns, 0, second_ns)?;
-    within("electronics.destage_idle_ns", electronics.destage_idle_ns, 0, second_ns)?;
-    within("electronics.flush_overhead_ns", electronics.flush_overhead_ns, 0, second_ns)
-}
-
-fn within(field: &'static str, got: u64, min: u64, max: u64) -> Result<(), ProfileError> {
-    if min <= got && got <= max {
-        return Ok(());
-    }
-    Err(ProfileError::Field { field, got, expected: format!("between {min} and {max}") })
 }
 
 /// A longer zone is useless, and its length in bytes might not fit 64 bits.
