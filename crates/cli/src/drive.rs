@@ -1,7 +1,8 @@
-//! `drive create`, `format`, `info`, `bench` and `zones`: commands about the drive itself.
+//! `drive create`, `list`, `format`, `info`, `bench` and `zones`: commands about the drive itself.
 
 mod content;
 mod formatting;
+mod listing;
 
 use self::content::NewContent;
 use crate::count::grouped;
@@ -35,6 +36,8 @@ use std::sync::Arc;
 pub(crate) enum DriveCommand {
     /// Create an emulated drive with an empty store, in one sparse file
     Create(CreateArgs),
+    /// List the block devices of this machine: what each one is, and whether it can be used
+    List(listing::ListArgs),
     /// Make an empty store on an existing drive, such as a block device of this machine
     Format(formatting::FormatArgs),
     /// Describe a drive: model, geometry, layout, used space
@@ -49,6 +52,7 @@ impl DriveCommand {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         match self {
             DriveCommand::Create(args) => args.run(session),
+            DriveCommand::List(args) => args.run(session),
             DriveCommand::Format(args) => args.run(session),
             DriveCommand::Info(args) => args.run(session),
             DriveCommand::Bench(args) => args.run(session),

@@ -61,11 +61,8 @@ impl HostDisk {
         let unsupported =
             |reason: String| HostDiskError::Unsupported { path: path.to_owned(), reason };
         let (device, limits) = Device::open(path, access)?;
-        if limits.sector_len_bytes > BLOCK_LEN_BYTES as u64 {
-            let len = limits.sector_len_bytes;
-            return Err(unsupported(format!(
-                "its sectors have {len} bytes; at most 4096 are supported"
-            )));
+        if let Some(obstacle) = limits.obstacle() {
+            return Err(unsupported(obstacle));
         }
         let len_bytes = device.len_bytes().map_err(failed("asking for its length"))?;
         let mut raw_zones = Vec::new();

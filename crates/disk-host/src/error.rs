@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum HostDiskError {
     /// Nothing exists at the path.
-    #[error("{}: no such device; `lsblk -o NAME,SIZE,ZONED` lists them", path.display())]
+    #[error("{}: no such device; `imbrex drive list` lists them", path.display())]
     NotFound {
         /// Which path.
         path: PathBuf,

@@ -38,7 +38,9 @@ pub(crate) fn claim(path: &Path) -> Option<Holder> {
 }
 
 fn number_at(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|found| found.rdev())
+    let found = std::fs::metadata(path).ok()?;
+    // A swap file is no device, and has the number 0.
+    found.file_type().is_block_device().then(|| found.rdev())
 }
 
 /// The device's own number, then those of its partitions.

@@ -46,10 +46,12 @@ mod error;
 mod holder;
 mod ioctl;
 mod limits;
+mod list;
 mod report;
 
 pub use disk::HostDisk;
 pub use error::HostDiskError;
+pub use list::{ListedDevice, list_devices};
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;

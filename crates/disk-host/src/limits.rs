@@ -1,5 +1,6 @@
 //! What the kernel knows about a block device: `/sys/dev/block/MAJOR:MINOR`.
 
+use imbrex_disk::BLOCK_LEN_BYTES;
 use std::path::Path;
 
 /// The attributes that this crate uses. An attribute that the kernel does not report counts as no
@@ -54,6 +55,15 @@ impl Limits {
             writes_zeroes: number("write_zeroes_max_bytes").is_some_and(|n| n > 0),
             model: model.collect::<Vec<_>>().join(" "),
         }
+    }
+
+    /// Why no drive with these attributes can be used.
+    pub(crate) fn obstacle(&self) -> Option<String> {
+        let len = self.sector_len_bytes;
+        let is_too_long = len > BLOCK_LEN_BYTES as u64;
+        is_too_long.then(|| {
+            format!("its sectors have {len} bytes; at most {BLOCK_LEN_BYTES} are supported")
+        })
     }
 }
 

@@ -201,3 +201,20 @@ fn every_command_reads_sizes_as_people_write_them() {
         assert!(refused.stderr.contains(want), "{args:?}: {}", refused.stderr);
     }
 }
+
+/// Which devices there are depends on the machine; that the list works does not.
+#[test]
+fn the_devices_of_this_machine_are_listed() {
+    let devices = imbrex(&["drive", "list", "--format", "json"]).json();
+    let devices = devices.as_array().unwrap();
+    let text = imbrex(&["drive", "list"]).ok();
+    for device in devices {
+        let path = device["device"].as_str().unwrap();
+        assert!(device["len_bytes"].as_u64().unwrap() > 0, "{device}");
+        let is_usable = device["usable"].as_bool().unwrap();
+        assert_eq!(is_usable, device["obstacles"].as_array().unwrap().is_empty(), "{device}");
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(path)).unwrap();
+        assert_eq!(line.trim_end().ends_with("yes"), is_usable, "{line}");
+    }
+    assert_eq!(text.lines().count(), devices.len() + 1, "{text}");
+}

@@ -84,7 +84,7 @@ const TABLE: &[Row] = &[
         name: "a device that is not there",
         make: |_| Made { at: Some("/dev/nosuchdisk".into()), ..Made::default() },
         outcome: (NotFound, 1, 4),
-        words: "no such device; `lsblk -o NAME,SIZE,ZONED` lists them",
+        words: "no such device; `imbrex drive list` lists them",
     },
     Row {
         name: "a directory",
