@@ -15,13 +15,16 @@ impl Reproduction {
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem;overflow-wrap:anywhere}\
+p{max-width:60rem}code{font-size:.9em;background:#8882;padding:0 .2em;border-radius:.2em}\
+section{overflow-x:auto}\
 h1{font-size:1.6rem}h2{margin-top:3rem;border-top:1px solid #8886;padding-top:1rem}\
 table{border-collapse:collapse;margin:.7rem 0;font-size:.9rem}\
 th,td{padding:.15rem .7rem;text-align:right;border-bottom:1px solid #8884}\
 th:first-child,td:first-child{text-align:left}\
 caption{text-align:left;font-weight:600;padding:.2rem 0}\
-.charts{display:flex;flex-wrap:wrap;gap:1rem}.charts svg{width:34rem;max-width:100%}\
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(34rem,100%),1fr));gap:1rem}\
+.charts svg{width:100%;height:auto;max-width:48rem}\
 .paper{color:#888}.met{color:#080}.exceeded{color:#06c}.explained{color:#a60}.missed{color:#c30}\
 nav{columns:3 14rem;font-size:.9rem}nav a{display:block}";
 
@@ -52,7 +55,7 @@ fn page(reproduction: &Reproduction) -> String {
             "<a href=\"#{}\">{}: {}</a>",
             figure.name,
             figure.name,
-            escape(figure.title)
+            marked(figure.title)
         );
     }
     out.push_str("</nav>\n");
@@ -69,8 +72,8 @@ fn section(out: &mut String, figure: &FigurePage) {
         "<section id=\"{}\">\n<h2>{}: {}</h2>\n<p class=\"paper\">{}</p>",
         figure.name,
         figure.name,
-        escape(figure.title),
-        escape(figure.paper)
+        marked(figure.title),
+        marked(figure.paper)
     );
     let page = &figure.page;
     if !page.claims.is_empty() {
@@ -83,18 +86,18 @@ fn section(out: &mut String, figure: &FigurePage) {
     }
     page.further_tables().for_each(|t| table(out, &t));
     for note in &page.notes {
-        let _ = writeln!(out, "<p>{}</p>", escape(note));
+        let _ = writeln!(out, "<p>{}</p>", marked(note));
     }
     for missing in &page.missing {
-        let _ = writeln!(out, "<p class=\"missed\">not run: {}</p>", escape(missing));
+        let _ = writeln!(out, "<p class=\"missed\">not run: {}</p>", marked(missing));
     }
     out.push_str("</section>\n");
 }
 
 fn table(out: &mut String, table: &Table) {
-    let _ = write!(out, "<table>\n<caption>{}</caption>\n<tr>", escape(&table.title));
+    let _ = write!(out, "<table>\n<caption>{}</caption>\n<tr>", marked(&table.title));
     for cell in &table.header {
-        let _ = write!(out, "<th>{}</th>", escape(cell));
+        let _ = write!(out, "<th>{}</th>", marked(cell));
     }
     out.push_str("</tr>\n");
     for row in &table.rows {
@@ -104,9 +107,38 @@ fn table(out: &mut String, table: &Table) {
                 "met" | "exceeded" | "explained" | "missed" => format!(" class=\"{cell}\""),
                 _ => String::new(),
             };
-            let _ = write!(out, "<td{class}>{}</td>", escape(cell));
+            let _ = write!(out, "<td{class}>{}</td>", marked(cell));
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</table>\n");
+}
+
+/// `text` for a page; what stands between backticks is set as code.
+fn marked(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, code, after)) = next_code(rest) {
+        let _ = write!(out, "{}<code>{}</code>", escape(before), escape(code));
+        rest = after;
+    }
+    out + &escape(rest)
+}
+
+/// What comes before the first pair of backticks, what is in it, and what follows.
+fn next_code(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, after) = rest.split_once('`')?;
+    Some((before, code, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_rendered_and_a_single_mark_stays() {
+        assert_eq!(marked("a `b<c` d `e`"), "a <code>b&lt;c</code> d <code>e</code>");
+        assert_eq!(marked("level` & more"), "level` &amp; more");
+    }
 }

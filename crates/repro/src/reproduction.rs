@@ -187,19 +187,29 @@ impl Reproduction {
         Some(self.unfinished.join(", ")).filter(|names| !names.is_empty())
     }
 
-    /// The number of claims per verdict, in words.
+    /// The number of claims per verdict, in words; verdicts without a claim are left out.
     pub fn verdicts(&self) -> String {
-        let count = |verdict: Verdict| {
-            let claims = self.figures.iter().flat_map(|figure| &figure.page.claims);
-            claims.filter(|claim| claim.verdict == verdict).count()
-        };
-        format!(
-            "{} claims met, {} exceeded, {} missed and explained by a condition measured here, {} \
-             missed",
-            count(Verdict::Met),
-            count(Verdict::Exceeded),
-            count(Verdict::Explained),
-            count(Verdict::Missed)
-        )
+        let claims = || self.figures.iter().flat_map(|figure| &figure.page.claims);
+        let counted = [
+            (Verdict::Met, "met"),
+            (Verdict::Exceeded, "exceeded"),
+            (Verdict::Explained, "missed and explained by a condition measured here"),
+            (Verdict::Missed, "missed"),
+        ];
+        let mut words = Vec::new();
+        for (verdict, word) in counted {
+            let count = claims().filter(|claim| claim.verdict == verdict).count();
+            let unit = match (words.is_empty(), count) {
+                (_, 0) => continue,
+                (true, 1) => " claim",
+                (true, _) => " claims",
+                (false, _) => "",
+            };
+            words.push(format!("{count}{unit} {word}"));
+        }
+        match words.is_empty() {
+            true => "without claims to judge".to_owned(),
+            false => words.join(", "),
+        }
     }
 }

@@ -112,6 +112,11 @@ fn pages_are_well_formed_and_name_missing_runs() {
     let html = reproduction.to_html();
     chart::tests::assert_well_formed(html.strip_prefix("<!DOCTYPE html>\n").unwrap());
     assert!(html.contains("<svg") && html.contains("id=\"sealdb-2\""));
+    assert!(html.contains("<code>imbrex drive bench st1000dm003</code>"), "backticks were shown");
+    let verdicts = reproduction.verdicts();
+    assert!(verdicts.contains(" claims ") && !format!(" {verdicts}").contains(" 0 "), "{verdicts}");
+    let none = Reproduction { figures: Vec::new(), ..reproduction.clone() };
+    assert_eq!(none.verdicts(), "without claims to judge");
     let markdown = reproduction.to_markdown();
     assert!(markdown.contains("### sealdb-table-2") && markdown.contains("|---|"), "{markdown}");
     let text = reproduction.to_text();
