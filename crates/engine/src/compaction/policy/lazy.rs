@@ -33,9 +33,8 @@
 //!   Z2  A mid merge takes all tables of a level that overlap its key range. Its output is as new as
 //!       the newest of them.
 //!   Z3  A partition takes no part in mid merges while its base merge goes on: the output would
-//!       mix runs on both sides of `run_max`, and stay above. So the merge goes on before all mid merges
-//!       once the partition has twice as many runs in a level as a mid merge takes. A merge that waits
-//!       for a damaged table does not count.
+//!       mix runs on both sides of `run_max`, and stay above. A merge that waits for a damaged table
+//!       does not count.
 //!   Z4  At most one base merge is under way in a keyspace, and at most one piece runs. A merge may be
 //!       given up between two pieces: what it has not merged is then merged later.
 //!   Z5  For want of space a base merge begins only where it may give back a thirty-second of the base
@@ -114,13 +113,9 @@ impl Policy for Lazy {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let survey = Survey::of(situation.version);
         let merge = survey.merge_under_way(situation);
-        let is_short = situation.is_space_short || situation.slack_bytes < piece_len(situation);
-        let is_urgent = |merge: &&BaseMerge| {
-            let is_deep = |shape: &Shape| shape.is_deep(situation.options);
-            is_short || survey.of_merge(situation, merge).iter().any(is_deep)
-        };
+        let is_urgent = situation.is_space_short || situation.slack_bytes < piece_len(situation);
         move_to_base(situation)
-            .or_else(|| merge.filter(is_urgent).and_then(|merge| go_on(situation, merge)))
+            .or_else(|| merge.filter(|_| is_urgent).and_then(|merge| go_on(situation, merge)))
             .or_else(|| {
                 // A merge that cannot go on keeps no partition from its mid merges.
                 let merge = merge.filter(|merge| !is_blocked(situation, merge));
@@ -231,11 +226,12 @@ fn margin_len(situation: &Situation<'_>) -> u64 {
 /// Whether the base merge under way should go on now.
 fn is_due(situation: &Situation<'_>, survey: &Survey, merge: &BaseMerge) -> bool {
     let left: u64 = merge.left(situation.version).map(|(_, _, slot)| slot.meta.len_bytes).sum();
-    let is_heavy = |shape: &Shape| shape.is_heavy(situation.options);
+    let is_wanted =
+        |shape: &Shape| shape.is_heavy(situation.options) || shape.is_deep(situation.options);
     is_pressing(situation, left)
         || situation.is_eager
         || is_crowded(survey, situation.options)
-        || survey.of_merge(situation, merge).iter().any(is_heavy)
+        || survey.of_merge(situation, merge).iter().any(is_wanted)
 }
 
 /// Whether the next piece of the base merge needs a table that compactions cannot read.
@@ -268,15 +264,13 @@ fn piece(
         .find(|plan| situation.fits(plan))
 }
 
-/// Begins a base merge, if one is due. Partitions with too many runs come first, because there was no
-/// room for their mid merges; those with a table that cannot be read come last.
+/// Begins a base merge, if one is due. Partitions with a table that cannot be read come last.
 fn begin_due(situation: &Situation<'_>, survey: &Survey) -> Option<Plan> {
     let options = situation.options;
     let mut order: Vec<usize> =
         (0..survey.shapes.len()).filter(|&at| survey.shapes[at].upper_len_bytes > 0).collect();
     let score = |at: usize| survey.shapes[at].score(survey.newest.0);
-    let is_deep = |at: usize| survey.shapes[at].is_deep(options);
-    order.sort_by_key(|&at| (is_damaged(situation, at), !is_deep(at), Reverse(score(at)), at));
+    order.sort_by_key(|&at| (is_damaged(situation, at), Reverse(score(at)), at));
     let first = &survey.shapes[*order.first()?];
     let is_any = is_pressing(situation, first.upper_len_bytes);
     let is_crowded = is_crowded(survey, options);
@@ -291,15 +285,8 @@ fn begin_due(situation: &Situation<'_>, survey: &Survey) -> Option<Plan> {
     });
     order.into_iter().find_map(|at| {
         let (merge, cuts) = begin_at(situation, survey, at);
-        let reason = Reason::Base { left_len_bytes: survey.shapes[at].upper_len_bytes };
-        // New cuts count once the first piece is committed. Tables that are flushed before that lie
-        // across them, so the piece is short.
-        let old = &situation.version.partitions.cuts;
-        let is_cut = cuts.iter().any(|cut| old.binary_search(cut).is_err());
-        let short =
-            || piece_of(situation, &merge, &cuts, 1, reason).filter(|plan| situation.fits(plan));
-        let first = if is_cut { short() } else { None };
-        first.or_else(|| piece(situation, &merge, &cuts, reason))
+        let left_len_bytes = survey.shapes[at].upper_len_bytes;
+        piece(situation, &merge, &cuts, Reason::Base { left_len_bytes })
     })
 }
 
