@@ -32,7 +32,7 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Layout of the store on the drive; `imbrex layouts` lists them
-    #[arg(long, value_name = "NAME", default_value = "leveled-zones")]
+    #[arg(long, value_name = "NAME", default_value = "imbrex-zones")]
     layout: String,
     /// Seed that selects the unflushed writes that the power cut loses
     #[arg(long, default_value_t = 1)]

@@ -37,7 +37,7 @@ fn a_store_is_created_closed_and_opened_again() {
     let store = crate::open(&path).unwrap();
     assert_eq!(store.get("apple").unwrap(), None);
     assert_eq!(store.get("banana").unwrap().as_deref(), Some(&b"yellow"[..]));
-    assert_eq!(store.layout(), Layout::by_name("leveled-zones").unwrap());
+    assert_eq!(store.layout(), Layout::by_name("imbrex-zones").unwrap());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_drive_in_use_a_wrong_layout_and_a_wrong_drive_are_refused() {
     refused(
         Options::new().layout("gear").open(&path),
         ErrorKind::WrongLayout,
-        &["leveled-zones", "gear"],
+        &["imbrex-zones", "gear"],
     );
     refused(Options::new().layout("gaer").open(&path), ErrorKind::InvalidArgument, &["mean gear"]);
     let other = dir.path().join("other.imbrex");
@@ -109,7 +109,7 @@ fn a_drive_too_small_for_its_layout_is_refused_and_leaves_nothing() {
         Options::new().shape(shape)
     };
     let too_small = named(Some(256 << 20)).create(&path);
-    let words = ["cannot create", "too small for layout leveled-zones", "or zones of"];
+    let words = ["cannot create", "too small for layout imbrex-zones", "or zones of"];
     refused(too_small, ErrorKind::InvalidArgument, &words);
     let too_small = Options::new().capacity(1 << 20).create(&path);
     refused(too_small, ErrorKind::InvalidArgument, &["1 MiB with zones of 256 MiB", "; use "]);

@@ -56,6 +56,8 @@ impl NewContent {
         format_id: u64,
     ) -> Result<Formatting, imbrex::Error> {
         let asked = self.layout.as_deref().map(Layout::by_name).transpose()?;
+        let usual = || Layout::default_for_database(geometry.rule()).filter(|_| self.no_store);
+        let asked = asked.or_else(usual);
         let mut formatting = Formatting::new(path, geometry, asked, format_id)?;
         if let Some(ByteSize(len_bytes)) = self.table_len {
             formatting.recipe.placement_options.unit_len = Blocks::holding(len_bytes);

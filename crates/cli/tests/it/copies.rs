@@ -310,7 +310,7 @@ fn a_copy_is_restored_to_another_layout_entry_by_entry() {
     let layout = ["--layout", "leveled-first-fit"];
     imbrex(&[&["drive", "create", other, "--capacity", "4GiB"], &layout[..]].concat()).ok();
     imbrex(&["restore", text(&target), other])
-        .fails(4, &["layout leveled-zones", "leveled-first-fit", "--any-layout"]);
+        .fails(4, &["layout imbrex-zones", "leveled-first-fit", "--any-layout"]);
     imbrex(&["restore", text(&target), other, "--any-layout"]).ok();
     assert_eq!(content(other), content(drive.path_str()));
 }

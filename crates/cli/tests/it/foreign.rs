@@ -55,7 +55,7 @@ fn a_drive_that_cannot_take_a_database() {
     run(&drive.beside("nowhere"), &[], "true").fails(4, &["no such file"]);
     run(&drive.path(), &[], "true").fails(4, &["another store", "--no-store"]);
     let other = ["--layout", "leveled-log"];
-    run(&drive.path(), &other, "true").fails(4, &["leveled-zones", "leveled-log"]);
+    run(&drive.path(), &other, "true").fails(4, &["imbrex-zones", "leveled-log"]);
     run(&drive.path(), &["--layout", "leveled-zone"], "true").fails(2, &["leveled-zones"]);
 }
 

@@ -152,7 +152,7 @@ fn a_refused_drive_keeps_its_content() {
     let tight = dir.blank("t", &shape);
     for _ in 0..2 {
         // The first refusal had left a store, which the second one found.
-        let parts = [&tight, "too small for layout leveled-zones", "use a drive of"];
+        let parts = [&tight, "too small for layout imbrex-zones", "use a drive of"];
         format(&tight, &[]).fails(2, &parts);
     }
     let parts = [&tight, "too small for layout leveldb-greedy", "a database needs 16"];

@@ -210,7 +210,7 @@ fn an_unknown_layout_is_answered_with_the_nearest_and_all() {
     on(&["get"], &shelf.path("d"), &["k", "--layout", "leveldb-gredy"]).fails(2, &nearest);
     imbrex(&["bench", "--layout", "leveldb-gredy"]).fails(2, &nearest);
     imbrex(&["demo", "--layout", "leveldb-gredy"]).fails(2, &nearest);
-    shelf.create("d", &["--layout", "a house of cards"]).fails(2, &["there are leveled-zones"]);
+    shelf.create("d", &["--layout", "a house of cards"]).fails(2, &["there are imbrex-zones"]);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_drive_that_is_too_small_is_refused_at_its_creation() {
 #[test]
 fn zones_are_shortened_for_a_small_drive_and_the_least_length_is_named() {
     let shelf = Shelf::new();
-    for (content, zone_len) in [(&[][..], "64.0 MiB"), (&["--no-store"], "32.0 MiB")] {
+    for (content, zone_len) in [(&[][..], "128 MiB"), (&["--no-store"], "32.0 MiB")] {
         let made = shelf.create("d", &[&["--capacity", "1GiB"], content].concat());
         assert!(
             made.stderr.contains(&format!("note: zones of {zone_len} instead of 256 MiB")),
@@ -308,11 +308,11 @@ fn zones_are_shortened_for_a_small_drive_and_the_least_length_is_named() {
         std::fs::remove_file(shelf.path("d")).unwrap();
     }
     let named = ["--capacity", "1GiB", "--zone-len", "256MiB"];
-    shelf.create("d", &named).fails(2, &["1 GiB with zones of 256 MiB", "or zones of 64 MiB"]);
+    shelf.create("d", &named).fails(2, &["1 GiB with zones of 256 MiB", "or zones of 128 MiB"]);
     let refused = shelf.create("d", &["--capacity", "1MiB"]);
     let least = refused.stderr.split("; use ").nth(1).unwrap().split(" or more").next().unwrap();
     let least = least.replace(' ', "");
-    refused.fails(2, &["too small for layout leveled-zones"]);
+    refused.fails(2, &["too small for layout imbrex-zones"]);
     shelf.create("d", &["--capacity", &least]).ok();
 }
 

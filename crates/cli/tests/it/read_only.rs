@@ -48,7 +48,7 @@ fn every_reader_reads_a_file_that_may_not_be_written() {
     assert!(scanned.lines().count() >= COUNT / 2);
     assert!(read(&["get", "key000000"]).contains("round 0 of 0"));
     assert!(read(&["check"]).contains("nothing is wrong"));
-    assert!(read(&["stats"]).contains("leveled-zones"));
+    assert!(read(&["stats"]).contains("imbrex-zones"));
     for dumped in [&["dump"][..], &["dump", "catalog"], &["dump", "versions"]] {
         assert!(!read(dumped).is_empty());
     }

@@ -82,6 +82,12 @@ thread_local! {
 /// The longest block to read into the thread's buffers, which never shrink.
 const SCRATCH_LEN_BYTES_MAX: usize = 128 << 10;
 
+/// Where the first read of a table that is opened begins. Most tables need no second one.
+pub(super) fn tail_start(len_bytes: u64) -> u64 {
+    let tail_len_bytes = (len_bytes / TAIL_SHARE).clamp(TAIL_LEN_BYTES_MIN, TAIL_LEN_BYTES_MAX);
+    len_bytes.saturating_sub(tail_len_bytes)
+}
+
 impl Table {
     /// Opens a table: reads its footer, top index, filter, tombstones and properties.
     ///
@@ -176,8 +182,7 @@ impl Table {
     ) -> Result<Table, EngineError> {
         let len_bytes = file.len_bytes();
         let mut scratch = Vec::new();
-        let tail_len_bytes = (len_bytes / TAIL_SHARE).clamp(TAIL_LEN_BYTES_MIN, TAIL_LEN_BYTES_MAX);
-        let mut tail_at = len_bytes.saturating_sub(tail_len_bytes);
+        let mut tail_at = tail_start(len_bytes);
         let range = tail_at..len_bytes;
         let mut tail = match read_range(&*file, "table footer", range.clone(), &mut scratch) {
             // The damage may be in parts that opening does not need.

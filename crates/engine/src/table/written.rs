@@ -9,12 +9,12 @@
 //! get from a young table is one read, as from an old one, and a scan begins in a young run with one.
 
 use super::cache::BlockCache;
-use super::reader::Table;
+use super::reader::{Table, tail_start};
 use crate::EngineError;
 use imbrex_files::{FileBuffer, FileReader, with_known_end};
 use std::sync::Arc;
 
-/// The end of a written table, from its index on.
+/// The end of a written table: from its index on, or more if an opening reads more.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenEnd {
     at: u64,
@@ -22,16 +22,17 @@ pub(crate) struct WrittenEnd {
 }
 
 impl WrittenEnd {
-    /// Keeps what follows the data in `file`.
+    /// Keeps what an opening reads of `file`, whose data end at `data_len_bytes`.
     pub(crate) fn of(file: &FileBuffer, data_len_bytes: u64) -> WrittenEnd {
-        let mut skipped_bytes = data_len_bytes as usize;
+        let at = data_len_bytes.min(tail_start(file.len_bytes()));
+        let mut skipped_bytes = at as usize;
         let mut bytes = Vec::with_capacity(file.len_bytes() as usize - skipped_bytes);
         for chunk in file.chunks() {
             let skip = skipped_bytes.min(chunk.len());
             bytes.extend_from_slice(&chunk[skip..]);
             skipped_bytes -= skip;
         }
-        WrittenEnd { at: data_len_bytes, bytes: bytes.into() }
+        WrittenEnd { at, bytes: bytes.into() }
     }
 }
 

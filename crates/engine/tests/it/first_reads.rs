@@ -125,6 +125,23 @@ fn a_get_from_a_table_just_written_is_one_read() {
     }
 }
 
+/// An opening reads more than the index and the filter if they are short.
+#[test]
+fn a_flush_and_the_opening_of_its_tables_read_nothing() {
+    let stage = zoned(200, Order::SmallestTime);
+    drop(stage.create(options()));
+    stage.world.drop_jobs();
+    let (db, disk) = reopen(&stage);
+    for (key_count, value_len_bytes) in [(1, 10), (500, 4000), (5000, 200)] {
+        for n in 0..key_count {
+            db.default_keyspace().put(key(n), vec![1; value_len_bytes]).unwrap();
+        }
+        db.flush().unwrap();
+        assert_eq!(db.default_keyspace().get(b"no such key").unwrap(), None);
+        assert_eq!(disk.take(), [], "{key_count} values of {value_len_bytes} bytes");
+    }
+}
+
 /// A run that begins after the key is not read until the scan is there.
 #[test]
 fn a_run_is_not_read_before_the_scan_reaches_its_next_table() {

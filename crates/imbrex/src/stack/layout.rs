@@ -43,6 +43,15 @@ use Recording::{Conventional, Interlaced, Shingled, Zoned};
 
 const TABLE: &[Entry] = &[
     Entry {
+        name: "imbrex-zones",
+        recording: Zoned,
+        over: Drive,
+        placement: STREAMS,
+        engine: lazy,
+        source: "Imbrex",
+        summary: "one sorted run and lazy levels above it, merged a partition at a time when space is needed",
+    },
+    Entry {
         name: "leveled-zones",
         recording: Zoned,
         over: Drive,
@@ -68,15 +77,6 @@ const TABLE: &[Entry] = &[
         engine: default_engine,
         source: "Imbrex",
         summary: "first fit by address, leveled compaction with large tables",
-    },
-    Entry {
-        name: "imbrex-zones",
-        recording: Zoned,
-        over: Drive,
-        placement: "zone-per-stream",
-        engine: lazy,
-        source: "Imbrex",
-        summary: "one sorted run and lazy levels above it, merged a partition at a time when space is needed",
     },
     Entry {
         name: "imbrex",
@@ -242,6 +242,9 @@ const TABLE: &[Entry] = &[
     },
 ];
 
+/// The placement for a writer with streams.
+const STREAMS: &str = "zone-per-stream";
+
 /// Names under which drives were formatted before there were layouts.
 const FORMER_NAMES: [(&str, &str); 3] = [
     ("zone-per-level", "leveled-zones"),
@@ -282,6 +285,13 @@ impl Layout {
     /// What the store does best on a drive under `rule`; `None` where no layout fits.
     pub fn default_for(rule: &Rule) -> Option<Layout> {
         Layout::all().find(|layout| layout.recording().matches(rule))
+    }
+
+    /// What suits the files of another database on a drive under `rule`; `None` where no layout fits.
+    /// Another database has no streams, by which `zone-per-stream` places.
+    pub fn default_for_database(rule: &Rule) -> Option<Layout> {
+        let mut suitable = Layout::all().filter(|layout| layout.recording().matches(rule));
+        suitable.find(|layout| layout.0.placement != STREAMS)
     }
 
     /// All layouts, the usual one of each kind of drive first.

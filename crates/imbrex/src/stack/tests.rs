@@ -150,7 +150,8 @@ fn drives_from_before_layouts_open_by_their_placement() {
 #[test]
 fn the_usual_layout_of_a_drive_is_the_first_of_its_kind() {
     let rule = *small_drive(Recording::Zoned).geometry().rule();
-    assert_eq!(Layout::default_for(&rule).unwrap().name(), "leveled-zones");
+    assert_eq!(Layout::default_for(&rule).unwrap().name(), "imbrex-zones");
+    assert_eq!(Layout::default_for_database(&rule).unwrap().name(), "leveled-zones");
     let rule = *small_drive(Recording::Conventional).geometry().rule();
     assert_eq!(Layout::default_for(&rule).unwrap().name(), "leveled-first-fit");
     let rule = *small_drive(Recording::Interlaced).geometry().rule();

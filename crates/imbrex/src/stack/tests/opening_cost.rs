@@ -45,6 +45,7 @@ fn a_blank_or_foreign_drive_of_15_tb_is_recognized_with_few_reads() {
 #[test]
 fn a_small_store_on_15_tb_is_opened_with_the_reads_of_the_guide() {
     let layouts = [
+        ("imbrex-zones", 14),
         ("leveled-zones", 14),
         ("imr-m", 13),
         ("leveled-first-fit", 13),
