@@ -293,8 +293,10 @@ fn no_duration_is_too_long() {
 /// The figures of `fillseq` were lost with the failure of `filluniquerandom`.
 #[test]
 fn a_failure_keeps_what_had_ended() {
-    let mut options = small("fillseq:100,filluniquerandom");
+    let benchmarks = small("fillseq:100,filluniquerandom").benchmarks;
+    let mut options = BenchOptions { benchmarks, ..BenchOptions::new() };
     options.testbed.shape.capacity = Some(ByteSize(64 << 20));
+    options.testbed.shape.zone_len = Some(ByteSize(4 << 20));
     options.testbed.compression_type = Some(CompressionType::None);
     options.use_existing_db = true;
     (options.num, options.value_size) = (25_000, 4_080);
