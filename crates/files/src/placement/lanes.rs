@@ -40,7 +40,7 @@ pub(super) trait LanePolicy: Send + Sync + Debug {
     /// See [`Placement::lane`].
     fn lane(&self, file: &FileRequest, zone: Blocks) -> Lane;
 
-    /// Whether a lane continues near the position of its files. Otherwise it continues in the empty zone
+    /// Whether a lane continues near the position of its files, in the part of the drive that is used. Otherwise it continues in the empty zone
     /// with the lowest address.
     fn is_by_position(&self) -> bool {
         false
@@ -273,8 +273,11 @@ impl<'a> LaneDraft<'a> {
         let Some(position) = file.hints.position.filter(|_| self.is_by_position) else {
             return zones.next();
         };
-        let all = self.space.zones();
-        let at = all[all.len() * usize::from(position) / (usize::from(u16::MAX) + 1)].start;
+        // On a drive that is nearly empty the arm stays in the part that is used.
+        let last_begun = self.begun.last().map_or(0, |&id| id as usize + 1);
+        let used_count = self.space.used_zone_count().max(last_begun);
+        let at = used_count * usize::from(position) / (usize::from(u16::MAX) + 1);
+        let at = self.space.zones()[at].start;
         zones.min_by_key(|zone| zone.start.get().abs_diff(at.get()))
     }
 

@@ -251,14 +251,16 @@ fn a_stream_continues_in_the_empty_zone_nearest_to_its_position() {
         ..request(blocks, 1)
     };
     let half = Some(1 << 15);
+    assert_eq!(place("zone-per-stream", &mut map, &[file(10, 9, half)]), "0..10", "all is empty");
+    map.take(range(960, 64), Lane::Fresh(7), 1);
     let files =
         [file(64, 1, half), file(64, 1, half), file(64, 1, half), file(64, 1, Some(u16::MAX))];
-    let zones = "512..576, 448..512, 576..640, 960..1024";
+    let zones = "512..576, 448..512, 576..640, 896..960";
     assert_eq!(place("zone-per-stream", &mut map, &files), zones);
     // An open zone of the stream is filled first, wherever it is. A file without a position takes the first.
     let files = [file(10, 2, Some(0)), file(10, 2, half), file(10, 3, None)];
-    assert_eq!(place("zone-per-stream", &mut map, &files), "0..10, 10..20, 64..74");
-    assert_eq!(place("zone-per-level", &mut map, &[file(64, 4, half)]), "128..192");
+    assert_eq!(place("zone-per-stream", &mut map, &files), "64..74, 74..84, 128..138");
+    assert_eq!(place("zone-per-level", &mut map, &[file(64, 4, half)]), "192..256");
 }
 
 #[test]

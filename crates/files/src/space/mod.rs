@@ -236,6 +236,13 @@ impl SpaceMap {
         ids.map(|&z| &self.zones[z as usize])
     }
 
+    /// The number of zones up to the last one that is not empty.
+    pub(crate) fn used_zone_count(&self) -> usize {
+        let from_end = (0..self.zones.len()).rev().zip(self.empty.iter().rev());
+        let is_empty = |(at, empty): &(usize, &u32)| *at == **empty as usize;
+        self.zones.len() - from_end.take_while(is_empty).count()
+    }
+
     /// Spare zones (S5), empty ones first.
     pub fn spare_zones(&self) -> impl Iterator<Item = &ZoneSpace> {
         let copies = self.partial_zones().filter(|zone| zone.holds_copies());
