@@ -8,12 +8,13 @@ use crate::session::Session;
 use crate::store::{DriveArgs, ReadDriveArgs};
 use imbrex::ErrorKind;
 use imbrex::backup::{
-    BackupOptions, BackupReport, CopyInfo, backup_db, copies, remove_copy, restore_to,
+    BackupOptions, BackupReport, CopyInfo, backup_db, backup_to_drives, copies, remove_copy,
+    restore_to,
 };
 use imbrex_disk::ByteSize;
 use imbrex_files::Files;
 use serde_json::json;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `imbrex backup`.
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct BackupArgs {
     #[command(flatten)]
     drive: ReadDriveArgs,
-    /// The directory for the copies; best on another disk
+    /// The directory for the copies, best on another disk; or a drive with an empty store or an earlier copy
     target: PathBuf,
     /// Keep the newest N copies, and remove older ones after the new one is complete
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -36,12 +37,21 @@ pub(crate) struct BackupArgs {
     /// Copy a checkpoint instead of the present state
     #[arg(long, value_name = "NAME")]
     checkpoint: Option<String>,
+    /// The flash drive of the target, if TARGET is a drive and its layout has one
+    #[arg(long, value_name = "FILE")]
+    target_flash: Option<PathBuf>,
 }
 
 impl BackupArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         session.out.is_json()?;
-        let BackupArgs { drive, target, keep, full, adopt, checkpoint } = self;
+        if is_drive(&self.target) {
+            return self.run_to_drive(session);
+        }
+        let BackupArgs { drive, target, keep, full, adopt, checkpoint, target_flash } = self;
+        if target_flash.is_some() {
+            return Err(CliError::usage("--target-flash belongs to a TARGET that is a drive"));
+        }
         let shown = drive.shown();
         drive.open_to_copy()?.with(|store| {
             let checkpoint = match &checkpoint {
@@ -80,22 +90,67 @@ impl BackupArgs {
     }
 }
 
+impl BackupArgs {
+    /// Brings a copy on another drive up to the present store.
+    fn run_to_drive(self, session: &mut Session) -> Result<(), CliError> {
+        let BackupArgs { drive, target, keep, full, adopt, checkpoint, target_flash } = self;
+        if keep.is_some() || full || adopt {
+            return Err(CliError::usage(
+                "--keep, --full and --adopt belong to a TARGET that is a directory: a drive has one copy",
+            ));
+        }
+        let (shown, target_shown) = (drive.shown(), target.display().to_string());
+        drive.open_to_copy()?.with(|store| {
+            let checkpoint = match &checkpoint {
+                None => None,
+                Some(name) => Some(crate::checkpoint::open(store, name)?),
+            };
+            let target = DriveArgs::new(target, None).with_flash(target_flash).find(false)?;
+            let progress = Progress::new("backing up", Unit::Bytes, None);
+            let done = backup_to_drives(
+                checkpoint.as_ref().unwrap_or(&store.db),
+                store.files.format_id(),
+                store.layout,
+                &target,
+                &mut progress.watch(&session.interrupt),
+            )?;
+            drop(progress);
+            let mut report = Report::default();
+            report.row("backed up", shown.as_str(), shown.as_str());
+            report.row("to", target_shown.as_str(), target_shown.as_str());
+            table_rows(
+                &mut report,
+                [done.table_count, done.len_bytes],
+                [done.written_table_count, done.written_bytes],
+            );
+            session.out.report(&report)
+        })
+    }
+}
+
+/// Whether a backup goes to a drive: an image file or a block device.
+fn is_drive(target: &Path) -> bool {
+    target.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_block_device())
+}
+
+/// The rows of the tables of a copy: their number and their length, of all and of those written.
+fn table_rows(report: &mut Report, all: [u64; 2], written: [u64; 2]) {
+    for (name, [count, len]) in [("tables", all), ("written and verified", written)] {
+        let text = format!("{}, {}", grouped(count), ByteSize(len));
+        report.row(name, text, json!({ "count": count, "bytes": len }));
+    }
+}
+
 fn backup_report(shown: &str, target: &Path, done: &BackupReport) -> Report {
     let target = target.display().to_string();
     let mut report = Report::default();
     report.row("backed up", shown, shown);
     report.row("to", target.as_str(), target.as_str());
     report.row("copy", grouped(done.number), done.number);
-    let sized = |count, len| format!("{}, {}", grouped(count), ByteSize(len));
-    report.row(
-        "tables",
-        sized(done.table_count, done.len_bytes),
-        json!({ "count": done.table_count, "bytes": done.len_bytes }),
-    );
-    report.row(
-        "written and verified",
-        sized(done.written_table_count, done.written_bytes),
-        json!({ "count": done.written_table_count, "bytes": done.written_bytes }),
+    table_rows(
+        &mut report,
+        [done.table_count, done.len_bytes],
+        [done.written_table_count, done.written_bytes],
     );
     if !done.removed_copies.is_empty() || done.removed_table_count > 0 {
         let (copies, tables) = (done.removed_copies.len() as u64, done.removed_table_count);

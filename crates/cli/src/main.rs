@@ -113,14 +113,16 @@ enum Command {
     ///
     /// Exit code 0 means that nothing is damaged any more, 5 that something is.
     Scrub(scrub::ScrubArgs),
-    /// Copy a store to a directory: what the directory does not have yet, verified
+    /// Copy a store to a directory or another drive: what the target does not have yet, verified
     ///
-    /// TARGET is a directory; it is made if it does not exist. Each run adds a copy of the whole store as it
-    /// is at one moment. Copies share the tables that they have in common, so a run costs what changed since
-    /// the last one. `imbrex copies TARGET` lists the copies, and `imbrex restore TARGET DRIVE` writes one of
-    /// them to an empty drive.
+    /// A directory is made if it does not exist. Each run adds a copy of the whole store as it is at one
+    /// moment. Copies share the tables that they have in common, so a run costs what changed since the last
+    /// one. `imbrex copies TARGET` lists the copies, and `imbrex restore TARGET DRIVE` writes one of them to
+    /// an empty drive.
     ///
-    /// A run that was interrupted leaves all earlier copies whole; the next one continues it. Exit code 5 means
+    /// A drive as the target holds an empty store or an earlier copy, which the new one replaces.
+    ///
+    /// A run that was interrupted leaves all earlier copies whole, and the next one continues. Exit code 5 means
     /// that the drive is damaged: no copy was made.
     Backup(copies::BackupArgs),
     /// Write a copy of a backup to an empty drive, and check it there

@@ -115,6 +115,7 @@ pub use batch::{KEY_LEN_BYTES_MAX, KeyspaceId, VALUE_LEN_BYTES_MAX, WriteBatch};
 pub use db::Db;
 pub use db::keyspace::Keyspace;
 pub use db::pin::{PinnedStore, PinnedTable, verify_table};
+pub use db::replica::ReplicaReport;
 pub use error::EngineError;
 pub use metrics::Metrics;
 pub use open::check::CheckReport;

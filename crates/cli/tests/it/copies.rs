@@ -408,3 +408,70 @@ fn checkpoints_are_made_listed_backed_up_and_deleted() {
     assert_eq!(imbrex(&["checkpoint", "list", at]).ok(), "tuesday\n");
     drive.run("check", &[]).ok();
 }
+
+#[test]
+fn another_drive_is_brought_up_to_the_store_in_one_commit() {
+    let (drive, _) = drive_and_target(COUNT);
+    let replica = empty(&drive, "replica.imbrex");
+    let first = drive.run("backup", &[replica, "--format", "json"]).json();
+    assert_eq!(first["tables"], first["written_and_verified"], "{first}");
+    assert_eq!(content(replica), content(drive.path_str()));
+    drive.run("put", &["new", "value"]).ok();
+    let second = drive.run("backup", &[replica, "--format", "json"]).json();
+    assert_eq!(second["written_and_verified"]["count"], 1, "{second}");
+    imbrex(&["check", replica]).ok();
+    let mut killed_count = 0;
+    for round in 2..8 {
+        let old = content(replica);
+        drive.run_with(json_lines(COUNT, round).as_bytes(), "load", &["-"]).ok();
+        drive.run("compact", &[]).ok();
+        let new = content(drive.path_str());
+        let used = data_offsets(Path::new(replica)).len();
+        let mut copy = start(&["backup", drive.path_str(), replica]);
+        wait_until_open(&mut copy, Path::new(replica));
+        let share = 20 * (round - 2);
+        killed_count +=
+            usize::from(kill_when(copy, || data_offsets(Path::new(replica)).len() > used + share));
+        let left = content(replica);
+        assert!(left == old || left == new, "round {round}: {} lines", left.lines().count());
+        imbrex(&["check", replica]).ok();
+        assert!(content(drive.path_str()) == new, "round {round}");
+        drive.run("backup", &[replica]).ok();
+        assert!(content(replica) == new, "round {round}");
+    }
+    assert!(killed_count > 0, "each backup ended before it was killed");
+    imbrex(&["check", replica]).ok();
+    drive.run("check", &[]).ok();
+}
+
+#[test]
+fn a_drive_that_holds_anything_else_is_no_target() {
+    let (drive, _) = drive_and_target(COUNT);
+    let words = ["more than an earlier copy", "empty store"];
+    let replica = empty(&drive, "replica.imbrex");
+    imbrex(&["put", replica, "own", "1"]).ok();
+    drive.run("backup", &[replica]).fails(4, &words);
+    assert_eq!(content(replica).lines().count(), 1);
+    imbrex(&["delete", replica, "own"]).ok();
+    drive.run("backup", &[replica]).ok();
+    // A copy that has been written to is a store of its own.
+    imbrex(&["put", replica, "own", "2"]).ok();
+    let before = content(replica);
+    drive.run("backup", &[replica]).fails(4, &words);
+    assert_eq!(content(replica), before);
+    let kept = empty(&drive, "kept.imbrex");
+    drive.run("backup", &[kept]).ok();
+    imbrex(&["checkpoint", "make", kept, "own"]).ok();
+    drive.run("backup", &[kept]).fails(4, &words);
+    // The original is not overwritten by its copy.
+    imbrex(&["backup", kept, drive.path_str()]).fails(4, &words);
+    drive.run("backup", &[drive.path_str()]).fails(4, &["in use"]);
+    let other = text(&drive.beside("other.imbrex"));
+    let layout = ["--layout", "leveled-first-fit"];
+    imbrex(&[&["drive", "create", other, "--capacity", "4GiB"], &layout[..]].concat()).ok();
+    drive.run("backup", &[other]).fails(4, &["layout leveled-first-fit", "directory"]);
+    drive.run("backup", &[other, "--keep", "2"]).fails(2, &["--keep"]);
+    let foreign = drive.beside("foreign");
+    fs::write(&foreign, "not a drive at all".repeat(1000)).unwrap();
+    drive.run("backup", &[text(&foreign)]).fails(4, &["not an Imbrex drive image"]);
+}

@@ -4,6 +4,7 @@ mod checkpoint;
 pub(crate) mod keyspace;
 mod metrics;
 pub(crate) mod pin;
+pub(crate) mod replica;
 pub(crate) mod shared;
 
 use crate::EngineError;

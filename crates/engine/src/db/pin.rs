@@ -14,7 +14,8 @@
 //!   P3  A copy takes no number that its target has used before: the target's logs may still be on
 //!       the platter.
 //!
-//! Not here: directories of the host (`imbrex::backup`), checkpoints (`checkpoint`).
+//! Not here: a target with an earlier copy (`replica`), directories of the host (`imbrex::backup`),
+//! checkpoints (`checkpoint`).
 
 use crate::EngineError;
 use crate::batch::KeyspaceId;
@@ -41,17 +42,17 @@ pub(super) fn snapshot_record(state: &StoreState) -> Vec<u8> {
 /// it is dropped.
 #[derive(Debug)]
 pub struct PinnedStore {
-    state: StoreState,
+    pub(super) state: StoreState,
     tables: Vec<PinnedTable>,
 }
 
 /// A table of a [`PinnedStore`].
 #[derive(Clone)]
 pub struct PinnedTable {
-    slot: Arc<TableSlot>,
+    pub(super) slot: Arc<TableSlot>,
     keyspace: KeyspaceId,
     keyspace_name: Arc<str>,
-    level: u8,
+    pub(super) level: u8,
 }
 
 impl Db {
@@ -193,7 +194,7 @@ impl PinnedTable {
     }
 
     /// All of the table, as it will be written to another drive.
-    fn buffered(&self) -> Result<FileBuffer, EngineError> {
+    pub(super) fn buffered(&self) -> Result<FileBuffer, EngineError> {
         let meta = &self.slot.meta;
         let hints = Hints {
             level: self.level,

@@ -8,7 +8,6 @@
 //! Not here: whether the result is sound (`verify`), where else the bytes may come from (`open::scrub`).
 
 use super::format::{BlockHandle, FOOTER_LEN_BYTES, Footer, StoredBlock};
-use super::reader::Table;
 use std::ops::Range;
 
 /// Replaces damaged parts of the table at the end of `file` by their copies, and damaged copies by
@@ -39,13 +38,6 @@ pub(crate) fn mend_from_copies(file: &mut [u8]) -> bool {
         is_changed |= put(table, at, &bytes);
     }
     is_changed
-}
-
-impl Table {
-    /// The table's number.
-    pub(crate) fn id(&self) -> u64 {
-        self.footer.table_id
-    }
 }
 
 /// Writes the sound block of the two over the damaged one.

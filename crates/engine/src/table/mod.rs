@@ -24,6 +24,7 @@ mod filter;
 mod format;
 mod found;
 mod histogram;
+mod identity;
 mod index;
 mod iter;
 mod level_iter;

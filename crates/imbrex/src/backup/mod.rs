@@ -28,16 +28,18 @@
 //! Sources of ideas: RocksDB's BackupEngine (tables shared by checksum), restic (what is named last decides; an interrupted
 //! run leaves work that the next one finds).
 //! Not here: a moment of a store (`engine::PinnedStore`), copies on the same drive
-//! ([`Store::checkpoint`](crate::Store::checkpoint)), another drive as the target
+//! ([`Store::checkpoint`](crate::Store::checkpoint)), a new drive as the target
 //! ([`Store::backup_to`](crate::Store::backup_to)), damaged drives ([`salvage`](crate::salvage)).
 
 mod copying;
 mod directory;
+mod drive;
 mod format;
 mod host_file;
 mod restoring;
 
 pub use copying::{backup_db, remove_copy};
+pub use drive::{DriveBackup, backup_to_drives};
 pub use restoring::{RestoreReport, restore_to};
 
 use crate::Error;
