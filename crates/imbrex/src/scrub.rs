@@ -17,7 +17,7 @@
 //!
 //! Sources of ideas: ZFS, whose scrub reads in the background, heals from a redundant copy and continues after a restart.
 //! Not here: the verification (`engine::open::scrub`), references and the order of keys (`imbrex check`), what to do about
-//! lost tables ([`salvage`](crate::salvage)).
+//! lost tables ([`salvage`](mod@crate::salvage)).
 
 use crate::backup::tables_numbered;
 use crate::stack::FoundDrives;

@@ -267,7 +267,7 @@ impl Store {
     /// Cost: a flush; reads and writes what is new since the last copy.
     ///
     /// # Errors
-    /// As [`backup_db`](crate::backup::backup_db).
+    /// As [`crate::backup::backup_db`].
     pub fn backup(
         &self,
         target: impl AsRef<Path>,

@@ -29,7 +29,7 @@
 //! run leaves work that the next one finds).
 //! Not here: a moment of a store (`engine::PinnedStore`), copies on the same drive
 //! ([`Store::checkpoint`](crate::Store::checkpoint)), a new drive as the target
-//! ([`Store::backup_to`](crate::Store::backup_to)), damaged drives ([`salvage`](crate::salvage)).
+//! ([`Store::backup_to`](crate::Store::backup_to)), damaged drives ([`salvage`](mod@crate::salvage)).
 
 mod copying;
 mod directory;
