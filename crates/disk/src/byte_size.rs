@@ -38,7 +38,7 @@ const UNITS: [(&str, u64); 17] = [
 ];
 
 /// More digits than any size has.
-const DIGIT_COUNT_MAX: usize = 18;
+const DIGIT_COUNT_MAX: usize = 20;
 
 impl FromStr for ByteSize {
     type Err = String;

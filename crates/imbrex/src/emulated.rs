@@ -344,6 +344,6 @@ mod tests {
             }),
             "zone_len is for zoned drives and this one is conventional",
         );
-        refused(shape(|s| s.capacity_bytes = Some(1 << 10)), "1024");
+        refused(shape(|s| s.capacity_bytes = Some(1 << 10)), "is 1.00 KiB");
     }
 }
