@@ -11,7 +11,8 @@
 //! Invariants
 //!   R1  A table is replaced only by bytes that pass the whole verification of a table, read back from the drive, and that
 //!       have its number and its length.
-//!   R2  A replacement is one commit for each name of the table: a crash leaves the damaged table or the sound one.
+//!   R2  A replacement is one commit for each name of the table, and the name that a scrub reads comes last. A crash leaves
+//!       the damaged table or the sound one under each name, and the next scrub finds the damaged ones.
 //!   R3  The store's records stay as they are: which tables exist, and what they hold, does not change.
 //!
 //! Not here: where another source comes from (`imbrex::backup`), what to do if there is none (`salvage`).
@@ -161,51 +162,53 @@ pub fn mend_table(
     }
     let mut own = read_what_reads(files, &first.name, len_bytes)?;
     let own = mend_from_copies(&mut own).then_some((own, MendedFrom::ItsCopies));
-    if let Some(from) = mend_with(files, id, &named, first, hints, own)? {
+    let mut names: Vec<&str> = named.iter().map(|info| &*info.name).collect();
+    names.retain(|name| *name != first.name);
+    names.push(&first.name);
+    if let Some(from) = mend_with(files, id, &names, hints, own)? {
         return Ok(Some(from));
     }
     let others = elsewhere(id).into_iter().filter(|bytes| bytes.len() as u64 == len_bytes);
     let others = others.map(|bytes| (bytes, MendedFrom::Elsewhere));
-    mend_with(files, id, &named, first, hints, others)
+    mend_with(files, id, &names, hints, others)
 }
 
-/// Replaces table `id` by the first candidate that is sound, as it reads back from the drive (R1).
+/// Replaces table `id`, which has all of `names`, by the first candidate that is sound, as it reads back from the drive (R1).
 fn mend_with(
     files: &dyn Files,
     id: u64,
-    named: &[FileInfo],
-    first: &FileInfo,
+    names: &[&str],
     hints: Hints,
     candidates: impl IntoIterator<Item = (Vec<u8>, MendedFrom)>,
 ) -> Result<Option<MendedFrom>, EngineError> {
     for (bytes, from) in candidates {
         let failed = || EngineError::files(format!("write table {id} again"));
-        let mut buffer = FileBuffer::new(&*first.name, hints);
+        let mut buffer = FileBuffer::new(names[0], hints);
         buffer.append(&bytes);
         let written = files.persist(vec![buffer]).map_err(failed())?;
         let Some(file) = written.first() else { continue };
         let file = files.open_persisted(&**file).map_err(failed())?;
         if is_sound(file, id)? {
-            replace(files, &first.name, named, written)?;
+            replace(files, names, written)?;
             return Ok(Some(from));
         }
     }
     Ok(None)
 }
 
-/// Puts `add` in the place of the file `first`, then of its other names (R2).
+/// Puts `add` in the place of the file that has `names`, one name after the other (R2).
 fn replace(
     files: &dyn Files,
-    first: &str,
-    named: &[FileInfo],
+    names: &[&str],
     add: Vec<Box<dyn Persisted>>,
 ) -> Result<(), EngineError> {
+    let first = names[0];
     let failed = || EngineError::files(format!("replace the damaged {first}"));
     let kind = CommitKind::Upkeep;
     let remove = vec![first.to_owned()];
     files.commit(Commit { remove, add, kind, ..Commit::default() }).map_err(failed())?;
-    for name in named.iter().map(|info| &info.name).filter(|name| *name != first) {
-        let (remove, link) = (vec![name.clone()], vec![(first.to_owned(), name.clone())]);
+    for &name in &names[1..] {
+        let (remove, link) = (vec![name.to_owned()], vec![(first.to_owned(), name.to_owned())]);
         files.commit(Commit { remove, link, kind, ..Commit::default() }).map_err(failed())?;
     }
     Ok(())

@@ -18,6 +18,7 @@ mod offload;
 mod policies;
 mod power_cut;
 mod salvage;
+mod scrub;
 mod set_aside;
 mod stage;
 mod threads;

@@ -72,7 +72,14 @@ impl Directory {
                 let advice = "the directory that it is to be in does not exist; create it first";
                 return Err(failed(error).with_advice(advice));
             }
-            made => made.map_err(failed)?,
+            made => {
+                made.map_err(failed)?;
+                // A copy in a directory that a power cut takes away would not be durable (D1).
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                File::open(parent.unwrap_or(Path::new(".")))
+                    .and_then(|dir| dir.sync_all())
+                    .map_err(failed)?;
+            }
         }
         let mark = path.join(MARK);
         if !mark.exists() {
