@@ -24,7 +24,8 @@ fn same_seed_same_run() {
 #[test]
 fn a_few_seeds_are_clean() {
     for seed in seeds(4) {
-        for scenario in scenarios() {
+        // The gate tortures all of them anyway.
+        for scenario in share_of(scenarios()) {
             if let Err(failure) = run_seed(scenario, seed) {
                 panic!("{failure}");
             }
@@ -77,7 +78,7 @@ fn every_step_of_the_layouts_is_cut_midway() {
         ("layout-leveldb-greedy", &[("cut cleanings", |d| d.cut_cleaning_count)]),
         ("layout-smrdb", &[("merges within level 1", |d| d.overlap_merge_count)]),
     ];
-    for (name, counts) in told {
+    for (name, counts) in share_of(told) {
         check_happens(name, counts);
     }
 }

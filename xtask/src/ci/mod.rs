@@ -41,7 +41,7 @@ use step::{Done, Shown};
 use times::Times;
 
 /// How much processor time torture has for each of its two workers.
-pub(crate) const TORTURE_BUDGET: &str = "80s";
+pub(crate) const TORTURE_BUDGET: &str = "60s";
 /// Every scenario gets at least so many drawn runs in it.
 const TORTURE_RUNS_MIN: &str = "10";
 

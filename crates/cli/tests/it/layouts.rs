@@ -1,6 +1,7 @@
 //! Layouts: each makes a working store on a drive that suits it, and every misuse is reported.
 
 use crate::{Ran, copy_sparse, imbrex, imbrex_with, json_lines, value};
+use imbrex_clockwork::share_of;
 use std::path::{Path, PathBuf};
 
 /// The list of `imbrex layouts`: names, the recordings that they suit, and whether they take flash.
@@ -66,7 +67,7 @@ fn each_makes_a_store_that_reopens_checks_and_draws() {
     const COUNT: usize = 2_000;
     let shelf = Shelf::new();
     let flash = shelf.path("flash");
-    for (layout, recording, takes_flash) in layouts() {
+    for (layout, recording, takes_flash) in share_of(layouts()) {
         let layout = layout.as_str();
         let path = shelf.path(layout);
         let with: &[&str] = if takes_flash { &["--flash", flash.to_str().unwrap()] } else { &[] };
@@ -251,7 +252,7 @@ fn a_drive_that_is_too_small_is_refused_at_its_creation() {
     let shelf = Shelf::new();
     let (mut refused_count, mut made_count) = (0, 0);
     let flash = shelf.path("flash");
-    for (layout, recording, takes_flash) in layouts() {
+    for (layout, recording, takes_flash) in share_of(layouts()) {
         let with: &[&str] = if takes_flash { &["--flash", flash.to_str().unwrap()] } else { &[] };
         let on = |command: &[&str], path: &Path, args: &[&str]| {
             on(command, path, &[with, args].concat())

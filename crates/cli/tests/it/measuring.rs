@@ -2,15 +2,15 @@
 
 use crate::imbrex;
 
-/// 25,000 values of 4 KiB do not fit.
+/// 6,000 values of 4 KiB do not fit.
 const TOO_MANY: [&str; 14] = [
     "bench",
     "--capacity",
-    "64MiB",
+    "16MiB",
     "--zone-len",
-    "4MiB",
+    "1MiB",
     "--num",
-    "25000",
+    "6000",
     "--value_size",
     "4080",
     "--compression_type",

@@ -92,7 +92,7 @@ fn bad_drives_and_targets_are_refused() {
     }
     let blank = drive.beside("blank.imbrex");
     let blank = blank.to_str().unwrap();
-    imbrex(&["drive", "create", blank, "--capacity", "4GiB", "--blank"]).ok();
+    imbrex(&["drive", "create", blank, "--capacity", "256MiB", "--blank"]).ok();
     imbrex(&["salvage", blank, &target]).fails(4, &["no table and no log"]);
     imbrex(&["salvage", blank, &target, "--ignore-catalog"]).fails(4, &["no table and no log"]);
 }
