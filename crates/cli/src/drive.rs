@@ -9,9 +9,11 @@ use crate::count::grouped;
 use crate::device;
 use crate::error::{CliError, Context};
 use crate::output::{Report, Table, note};
+use crate::parts::Parts;
 use crate::session::Session;
 use crate::store::ReadDriveArgs;
 use crate::target::Target;
+use crate::zones::parts::ZoneParts;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
 use imbrex::fitting::Fitted;
@@ -363,6 +365,9 @@ pub(crate) struct ZonesArgs {
     /// Write the picture to this file, as SVG, and print nothing else
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// List each zone that is not empty: how much of it is live, and the parts of the store in it
+    #[arg(long, conflicts_with = "svg")]
+    each: bool,
 }
 
 impl ZonesArgs {
@@ -417,18 +422,51 @@ impl ZonesArgs {
             };
         }
         let flash = |cell_count_max| flash_map(mounted.as_ref()?, cell_count_max);
+        let parts = mounted.as_ref().and_then(parts_of_zones);
         if is_json {
-            let mut zones = zones_json(&map(usize::MAX));
+            let mut zones = zones_json(&map(usize::MAX), parts.as_ref().map(|(_, parts)| parts));
             if let Some(flash) = flash(usize::MAX) {
-                zones["flash"] = zones_json(&flash);
+                zones["flash"] = zones_json(&flash, None);
             }
             return session.out.json(&zones);
         }
         session.out.bytes(text::draw(&map(text::CELL_COUNT_MAX)).as_bytes())?;
+        if let Some((parts, zones)) = &parts {
+            print_parts(session, parts, zones, &map(usize::MAX), self.each)?;
+        } else if self.each {
+            note("imbrex: warning: without a store, no zone serves a part of one");
+        }
         let Some(flash) = flash(text::CELL_COUNT_MAX) else { return Ok(()) };
         session.out.line("\nflash")?;
         session.out.bytes(text::draw(&flash).as_bytes())
     }
+}
+
+/// The parts of the store, and those in each zone of the main drive. Damaged records are a warning.
+fn parts_of_zones(mounted: &Mounted) -> Option<(Parts, ZoneParts)> {
+    let files = mounted.all_files();
+    let parts = Parts::of(&*files).map_err(|error| note(format!("imbrex: warning: {error}")));
+    let parts = parts.ok()?;
+    let zones = ZoneParts::of(&mounted.files.zone_map(), &files.list(""), &parts);
+    Some((parts, zones))
+}
+
+fn print_parts(
+    session: &mut Session,
+    parts: &Parts,
+    zones: &ZoneParts,
+    map: &ZoneMap,
+    is_each: bool,
+) -> Result<(), CliError> {
+    if parts.has_partitions() {
+        session.out.line("")?;
+        session.out.bytes(zones.summary(&map.cells).as_bytes())?;
+    }
+    if is_each {
+        session.out.line("")?;
+        session.out.bytes(zones.lines(&map.cells).as_bytes())?;
+    }
+    Ok(())
 }
 
 fn is_of_other_geometry(unmounted: &Unmounted) -> bool {
@@ -466,11 +504,12 @@ pub(crate) fn write_svg(
     target.write(&text)
 }
 
-fn zones_json(map: &ZoneMap) -> serde_json::Value {
+fn zones_json(map: &ZoneMap, parts: Option<&ZoneParts>) -> serde_json::Value {
     let zones: Vec<_> = map
         .cells
         .iter()
-        .map(|cell| {
+        .enumerate()
+        .map(|(index, cell)| {
             let live: serde_json::Map<_, _> = cell
                 .live_bytes
                 .iter()
@@ -484,6 +523,7 @@ fn zones_json(map: &ZoneMap) -> serde_json::Value {
                 "live_bytes": live,
                 "dead_bytes": cell.dead_bytes(),
                 "catalog": cell.has_catalog,
+                "parts": parts.map(|parts| parts.json(index)),
             })
         })
         .collect();

@@ -3,7 +3,8 @@
 use crate::count::grouped;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
-use crate::output::{Output, Table};
+use crate::output::{Output, Table, note};
+use crate::parts::Parts;
 use crate::session::Session;
 use crate::store::ReadDriveArgs;
 use imbrex::stack::{FoundDrive, Mounted, Unmounted};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     drive: ReadDriveArgs,
-    /// The name of a file, or one of: image, catalog, versions [default: list the files]
+    /// The name of a file, or one of: image, catalog, versions, partitions [default: list the files]
     what: Option<String>,
 }
 
@@ -59,6 +60,10 @@ impl DumpArgs {
                 let files = self.files(mounted)?;
                 lines.engine(&shown, |sink| dump_records(&files.app_records(), sink))
             }
+            Some("partitions") => {
+                let files = self.files(mounted)?;
+                Parts::of(&*files)?.print(lines.out)
+            }
             Some(name) => {
                 let files = self.files(mounted)?;
                 let file = files.list(name).into_iter().find(|file| file.name == name);
@@ -72,7 +77,7 @@ impl DumpArgs {
             }
             None => {
                 let files = self.files(mounted)?;
-                list(&files.list(""), session)
+                list(&*files, session)
             }
         }
     }
@@ -135,41 +140,56 @@ fn on_flash(file: &FileInfo) -> &'static str {
     if file.tier == Tier::Fast { " on flash" } else { "" }
 }
 
-fn list(files: &[FileInfo], session: &mut Session) -> Result<(), CliError> {
+fn list(files: &dyn Files, session: &mut Session) -> Result<(), CliError> {
+    // The files are listed even if the records that name their parts are damaged.
+    let parts = Parts::of(files).map_err(|error| note(format!("imbrex: warning: {error}"))).ok();
+    let files = files.list("");
     if session.out.is_json()? {
-        let files: Vec<_> = files
-            .iter()
-            .map(|file| {
-                let extents: Vec<_> = file
-                    .extents
-                    .iter()
-                    .map(|extent| json!([extent.start.get(), extent.end().get()]))
-                    .collect();
-                json!({
-                    "name": file.name,
-                    "kind": format!("{:?}", file.kind).to_lowercase(),
-                    "level": file.level,
-                    "is_on_flash": file.tier == Tier::Fast,
-                    "len_bytes": file.len_bytes,
-                    "group": file.group.map(|group| group.0),
-                    "extents_blocks": extents,
-                })
-            })
-            .collect();
+        let files: Vec<_> = files.iter().map(|file| file_json(file, parts.as_ref())).collect();
         return session.out.json(&json!(files));
     }
-    let mut table = Table::new(&["name", "kind", "level", "length", "group", "blocks"]);
-    for file in files {
+    let parts = parts.filter(Parts::has_partitions);
+    let mut header = vec!["name", "kind", "level", "length", "group", "blocks"];
+    if parts.is_some() {
+        header.insert(3, "part");
+    }
+    let mut table = Table::new(&header);
+    for file in &files {
         let extents: Vec<_> = file.extents.iter().map(ToString::to_string).collect();
-        table.row(vec![
+        let mut row = vec![
             file.name.clone(),
             format!("{:?}", file.kind).to_lowercase(),
             file.level.to_string(),
             ByteSize(file.len_bytes).to_string(),
             file.group.map_or_else(|| "-".to_owned(), |group| grouped(group.0)),
             format!("{}{}", extents.join(" "), on_flash(file)),
-        ]);
+        ];
+        if let Some(parts) = &parts {
+            let place = parts.place_of(file);
+            let serves = place.serves().map_or_else(String::new, |serves| format!(" of {serves}"));
+            row.insert(3, format!("{}{serves}", place.part.name()));
+        }
+        table.row(row);
     }
     session.out.bytes(table.text().as_bytes())?;
-    session.out.line("\nalso: image, catalog, versions")
+    session.out.line("\nalso: image, catalog, versions, partitions")
+}
+
+fn file_json(file: &FileInfo, parts: Option<&Parts>) -> serde_json::Value {
+    let extents = file.extents.iter();
+    let extents: Vec<_> =
+        extents.map(|extent| json!([extent.start.get(), extent.end().get()])).collect();
+    let place = parts.map(|parts| parts.place_of(file));
+    json!({
+        "name": file.name,
+        "kind": format!("{:?}", file.kind).to_lowercase(),
+        "level": file.level,
+        "part": place.as_ref().map(|place| place.part.name()),
+        "keyspace": place.as_ref().and_then(|place| place.keyspace.as_ref()),
+        "partition": place.as_ref().and_then(|place| place.partition),
+        "is_on_flash": file.tier == Tier::Fast,
+        "len_bytes": file.len_bytes,
+        "group": file.group.map(|group| group.0),
+        "extents_blocks": extents,
+    })
 }

@@ -36,6 +36,7 @@ mod layouts;
 mod load;
 mod measure;
 mod output;
+mod parts;
 mod progress;
 mod read;
 mod replay;

@@ -4,12 +4,14 @@ use crate::count::grouped;
 use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
+use crate::parts::{Totals, merge_json, merge_words};
 use crate::session::Session;
 use crate::store::{ReadDriveArgs, Store};
 use imbrex_disk::ByteSize;
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_engine::Metrics;
+use imbrex_engine::inspect::{MergeWait, PartitionMetrics};
 use imbrex_files::inspect::FilesStats;
 use serde_json::json;
 
@@ -93,15 +95,39 @@ fn levels(report: &mut Report, metrics: &Metrics) {
             );
         }
         if let Some(own) = &keyspace.partitions {
-            count(report, "partitions", own.count as u64);
-            if let Some(merge) = &own.base_merge {
-                let key = merge.next_key.escape_ascii().to_string();
-                let left = ByteSize(merge.left_len_bytes);
-                let shown = format!("{left} of runs left, continues at key \"{key}\"");
-                let json = json!({ "left_len_bytes": merge.left_len_bytes, "next_key": key });
-                report.row("base merge", shown, json);
-            }
+            partitions(report, own);
         }
+    }
+}
+
+/// The partitions of a keyspace in sums; `dump DRIVE partitions` lists them.
+fn partitions(report: &mut Report, own: &PartitionMetrics) {
+    count(report, "partitions", own.count as u64);
+    let totals = Totals::of(&own.shapes);
+    bytes(report, "base", totals.base_len_bytes);
+    bytes(report, "above the base", totals.upper_len_bytes);
+    count(report, "most runs above one partition's base", totals.run_count_max as u64);
+    bytes(report, "dead in tables, at most", totals.dead_len_bytes_max);
+    let Some(merge) = &own.base_merge else { return };
+    report.row("base merge", merge_words(merge), merge_json(merge));
+    if let Some(wait) = &merge.wait {
+        let (name, bytes) = wait_json(wait);
+        let json = json!({ "for": name, "bytes": bytes });
+        report.row("base merge waits for", wait.to_string(), json);
+    }
+}
+
+/// The name of what a base merge waits for, and of how many bytes, if it is writes.
+fn wait_json(wait: &MergeWait) -> (&'static str, Option<u64>) {
+    match wait {
+        MergeWait::Running => ("nothing, it runs", None),
+        MergeWait::Due => ("nothing, it is due", None),
+        MergeWait::Writes { slack_bytes, due_below_bytes } => {
+            ("writes", Some(slack_bytes.saturating_sub(*due_below_bytes)))
+        }
+        MergeWait::Compaction => ("compaction", None),
+        MergeWait::Room => ("room", None),
+        MergeWait::Damage => ("damage", None),
     }
 }
 
@@ -116,6 +142,7 @@ fn engine(report: &mut Report, metrics: &Metrics) {
     count(report, "moves", metrics.move_count);
     bytes(report, "compaction read", metrics.compaction_in_bytes);
     bytes(report, "compaction written", metrics.compaction_out_bytes);
+    running(report, metrics);
     let ratio = metrics.write_amp_ratio;
     report.row("write amplification", format!("{ratio:.2}"), ratio);
     let stalls = [
@@ -135,6 +162,19 @@ fn engine(report: &mut Report, metrics: &Metrics) {
     count(report, "cache misses", metrics.cache_miss_count);
     bytes(report, "cache memory", metrics.cache_len_bytes);
     bytes(report, "table memory", metrics.table_memory_len_bytes);
+}
+
+/// The compactions that run now.
+fn running(report: &mut Report, metrics: &Metrics) {
+    for compaction in &metrics.running {
+        let (done, all) = (compaction.done_len_bytes, compaction.len_bytes);
+        report.row(
+            "compaction that runs",
+            format!("{} of {}: {}", ByteSize(done), ByteSize(all), compaction.plan),
+            json!({ "plan": compaction.plan, "done_len_bytes": done, "len_bytes": all }),
+        );
+    }
+    bytes(report, "room for writes without cleaning", metrics.slack_bytes);
 }
 
 fn file_layer(report: &mut Report, stats: &FilesStats) {

@@ -9,6 +9,7 @@
 //! If a drive has more zones than a picture can hold, a cell stands for several zones. The file layer cuts a
 //! drive without zones into slices of equal length.
 
+pub(crate) mod parts;
 pub(crate) mod svg;
 pub(crate) mod text;
 

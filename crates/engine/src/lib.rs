@@ -131,10 +131,11 @@ pub use watch::{Progress, Watch};
 /// What a store consists of and what it did, for people and for measurements. Not stable.
 pub mod inspect {
     pub use crate::metrics::{
-        BaseMergeMetrics, CompactionLine, KeyspaceMetrics, LevelMetrics, OutputTable,
-        PartitionMetrics, StallMetrics,
+        BaseMergeMetrics, CompactionLine, KeyspaceMetrics, LevelMetrics, MergeWait, OutputTable,
+        PartitionMetrics, PartitionShape, RunningCompaction, StallMetrics,
     };
     pub use crate::open::dump::{DumpSink, dump_log, dump_records, dump_table};
+    pub use crate::open::parts::{KeyspaceParts, TablePart, store_parts};
 }
 
 /// Choices of a compaction that only comparisons of policies need. Not stable.

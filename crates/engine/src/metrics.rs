@@ -2,6 +2,7 @@
 //!
 //! With the feature `serde`, [`Metrics`] can be serialised.
 
+use imbrex_files::ByteSize;
 use std::fmt;
 
 /// Waits of one kind.
@@ -100,18 +101,110 @@ pub struct KeyspaceMetrics {
 pub struct PartitionMetrics {
     /// Their number.
     pub count: usize,
+    /// Each of them, in key order.
+    pub shapes: Vec<PartitionShape>,
     /// The base merge under way, between two of its pieces or in one.
     pub base_merge: Option<BaseMergeMetrics>,
+}
+
+/// What one partition consists of. A table counts in the partition where it begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct PartitionShape {
+    /// Its first key; empty if it is unbounded.
+    pub start: Vec<u8>,
+    /// The first key after it, if it is bounded.
+    pub end: Option<Vec<u8>>,
+    /// The levels above the base that have tables.
+    pub upper_levels: Vec<LevelMetrics>,
+    /// Its part of the base.
+    pub base: LevelMetrics,
+    /// The length of all tables above the base.
+    pub upper_len_bytes: u64,
+    /// How many bytes of its tables may be dead, at most. Only a merge finds out.
+    pub dead_len_bytes_max: u64,
+    /// The number of tables whose first part a base merge has passed. The space of a table comes back whole.
+    pub front_count: usize,
+}
+
+impl PartitionShape {
+    /// The length of all its tables.
+    pub fn len_bytes(&self) -> u64 {
+        self.base.len_bytes + self.upper_len_bytes
+    }
 }
 
 /// A merge of a partition into the base that is under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BaseMergeMetrics {
+    /// The first key of its range; empty if it is unbounded.
+    pub start: Vec<u8>,
+    /// The first key after its range, if it is bounded.
+    pub end: Option<Vec<u8>>,
     /// The first key that is not merged yet.
     pub next_key: Vec<u8>,
     /// Length of the tables above the base that it still has to merge, at most.
     pub left_len_bytes: u64,
+    /// Length of the base in its range up to `next_key`.
+    pub base_done_len_bytes: u64,
+    /// Length of the base in its range.
+    pub base_len_bytes: u64,
+    /// What its next piece waits for; `None` if only an open store knows.
+    pub wait: Option<MergeWait>,
+}
+
+/// What the next piece of a base merge waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub enum MergeWait {
+    /// For nothing: a piece runs.
+    Running,
+    /// For the compaction job, which takes it next.
+    Due,
+    /// For writes: it is due when less than `due_below_bytes` may still be written.
+    Writes {
+        /// How much may be written before puts are refused, without any cleaning.
+        slack_bytes: u64,
+        /// The slack below which the piece is due.
+        due_below_bytes: u64,
+    },
+    /// For a running compaction that uses one of its tables.
+    Compaction,
+    /// For room on the drive: even the shortest piece does not fit.
+    Room,
+    /// For the operator: a table that it needs cannot be read.
+    Damage,
+}
+
+impl fmt::Display for MergeWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MergeWait::Running => f.write_str("nothing, it runs"),
+            MergeWait::Due => f.write_str("nothing, its next piece is due"),
+            MergeWait::Writes { slack_bytes, due_below_bytes } => {
+                let bytes = ByteSize(slack_bytes.saturating_sub(*due_below_bytes));
+                write!(f, "{bytes} of writes, until it needs the space")
+            }
+            MergeWait::Compaction => f.write_str("a compaction that runs on its tables"),
+            MergeWait::Room => f.write_str("room on the drive"),
+            MergeWait::Damage => f.write_str("a table that cannot be read"),
+        }
+    }
+}
+
+/// A compaction that runs now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct RunningCompaction {
+    /// The keyspace it runs in.
+    pub keyspace: String,
+    /// The plan in words: tables, levels, reason.
+    pub plan: String,
+    /// How many bytes it reads, about.
+    pub len_bytes: u64,
+    /// How many of them it has merged, about.
+    pub done_len_bytes: u64,
 }
 
 /// What the store did since it was opened, and what it holds now.
@@ -141,6 +234,10 @@ pub struct Metrics {
     /// The tables that compactions repeatedly failed to read. Compactions leave them in place until
     /// the store is opened again. Each entry says what is wrong and what to do.
     pub tables_set_aside: Vec<String>,
+    /// The compactions that run now.
+    pub running: Vec<RunningCompaction>,
+    /// How much may be written before puts are refused, without any cleaning.
+    pub slack_bytes: u64,
     /// Bytes read by compactions.
     pub compaction_in_bytes: u64,
     /// Bytes written by compactions.

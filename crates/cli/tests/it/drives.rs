@@ -1,6 +1,7 @@
 //! drive create, info, bench, zones; stats, check, compact, dump.
 
 use crate::{Drive, imbrex, json_lines};
+use imbrex_clockwork::Prng;
 
 #[test]
 fn a_new_drive_is_described_and_takes_little_space() {
@@ -217,4 +218,81 @@ fn the_devices_of_this_machine_are_listed() {
         assert_eq!(line.trim_end().ends_with("yes"), is_usable, "{line}");
     }
     assert_eq!(text.lines().count(), devices.len() + 1, "{text}");
+}
+
+/// A drive of 128 MiB with a store of several partitions, each with runs above its base.
+fn partitioned() -> Drive {
+    let drive = Drive { dir: tempfile::tempdir().unwrap() };
+    let shape = ["--capacity", "128MiB", "--zone-len", "512KiB", "--no-timing"];
+    imbrex(&[&["drive", "create", drive.path_str()][..], &shape].concat()).ok();
+    let mut prng = Prng::new(3);
+    let mut lines = String::new();
+    for _ in 0..60_000 {
+        let (key, mut value) = (prng.below(45_000), [0; 500]);
+        prng.fill(&mut value);
+        let value: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+        lines += &format!("{{\"key\": \"key{key:05}\", \"value\": \"{value}\"}}\n");
+    }
+    drive.run_with(lines.as_bytes(), "load", &["-"]).ok();
+    drive
+}
+
+#[test]
+fn partitions_are_dumped_summed_up_and_found_in_zones() {
+    let drive = partitioned();
+    let dumped = drive.run("dump", &["partitions", "--format", "json"]).json();
+    let keyspace = &dumped[0];
+    let partitions = keyspace["partitions"].as_array().unwrap();
+    assert!(partitions.len() > 1, "{dumped}");
+    assert!(partitions[0]["start"] == "" && partitions[0]["end"] == partitions[1]["start"]);
+    let sum = |name: &str| -> u64 {
+        partitions.iter().map(|partition| partition[name].as_u64().unwrap()).sum()
+    };
+    let base_bytes: u64 =
+        partitions.iter().map(|partition| partition["base"]["len_bytes"].as_u64().unwrap()).sum();
+    let (len_bytes, dead_bytes) = (sum("len_bytes"), sum("dead_len_bytes_max"));
+    assert!(0 < dead_bytes && dead_bytes < len_bytes, "{dumped}");
+    let text = drive.run("dump", &["partitions"]).ok();
+    let count = partitions.len();
+    assert!(text.starts_with(&format!("keyspace default: {count} partitions, ")), "{text}");
+    assert!(text.contains("dead, at most") && text.contains("L0: "), "{text}");
+
+    let stats = drive.run("stats", &["--format", "json"]).json();
+    let own = &stats["keyspace_default"];
+    assert_eq!(own["partitions"], count);
+    assert_eq!(own["base"], base_bytes);
+    assert_eq!(own["above_the_base"], sum("upper_len_bytes"));
+    assert_eq!(own["dead_in_tables_at_most"], dead_bytes);
+
+    let files = drive.run("dump", &["--format", "json"]).json();
+    let tables: Vec<_> =
+        files.as_array().unwrap().iter().filter(|file| file["kind"] == "table").collect();
+    let of_base = tables.iter().filter(|file| file["part"] == "base");
+    assert_eq!(of_base.map(|file| file["len_bytes"].as_u64().unwrap()).sum::<u64>(), base_bytes);
+    assert!(tables.iter().all(|file| file["partition"].as_u64().unwrap() < count as u64));
+    assert!(drive.run("dump", &[]).ok().contains("base of default/1"));
+}
+
+#[test]
+fn zones_show_the_parts_of_the_store_in_them() {
+    let drive = partitioned();
+    let json = imbrex(&["drive", "zones", drive.path_str(), "--format", "json"]).json();
+    let mut base_zone_count = 0;
+    for zone in json["zones"].as_array().unwrap() {
+        let parts = zone["parts"].as_array().unwrap();
+        let bytes: u64 = parts.iter().map(|part| part["live_bytes"].as_u64().unwrap()).sum();
+        let live = zone["live_bytes"].as_object().unwrap();
+        let live: u64 = live.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+        assert_eq!(bytes, live, "{zone}");
+        base_zone_count += usize::from(parts.iter().any(|part| part["part"] == "base"));
+    }
+    assert!(base_zone_count > 50, "{base_zone_count}");
+    let map = imbrex(&["drive", "zones", drive.path_str()]).ok();
+    let row = map.lines().find(|line| line.starts_with("base ")).unwrap();
+    let zone_count = row.split_whitespace().nth(1).unwrap();
+    assert_eq!(zone_count, base_zone_count.to_string(), "{map}");
+    assert!(!map.contains("of default/"), "zones are listed only on request: {map}");
+    let each = imbrex(&["drive", "zones", drive.path_str(), "--each"]).ok();
+    let base_lines = each.lines().filter(|line| line.contains("base of default/"));
+    assert_eq!(base_lines.count(), base_zone_count, "{each}");
 }

@@ -12,13 +12,31 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Busy {
     tables: BTreeSet<TableId>,
     pub(crate) outputs: Vec<(u8, KeyRange)>,
+    /// The running plans, by their first table, for the metrics.
+    running: BTreeMap<TableId, RunningPlan>,
     /// For each table set aside: the error that it failed with, and what the operator can do.
     pub(crate) set_aside: BTreeMap<TableId, String>,
+}
+
+/// A running plan, and how far it is.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningPlan {
+    pub(crate) words: String,
+    pub(crate) len_bytes: u64,
+    pub(crate) done_len_bytes: u64,
 }
 
 impl Busy {
     /// Records that `plan` is running.
     pub(crate) fn start(&mut self, plan: &Plan) {
+        if let Some(first) = plan.tables().next() {
+            let running = RunningPlan {
+                words: plan.to_string(),
+                len_bytes: plan.len_bytes(),
+                done_len_bytes: 0,
+            };
+            self.running.insert(first.meta.id, running);
+        }
         for table in plan.tables() {
             let is_new = self.tables.insert(table.meta.id);
             assert!(is_new, "P2: table {} is an input of two plans", table.meta.id);
@@ -31,6 +49,7 @@ impl Busy {
     /// Records that `plan` has ended.
     pub(crate) fn finish(&mut self, plan: &Plan) {
         for table in plan.tables() {
+            self.running.remove(&table.meta.id);
             self.tables.remove(&table.meta.id);
         }
         for output in &plan.outputs {
@@ -39,6 +58,19 @@ impl Busy {
                 self.outputs.remove(at);
             }
         }
+    }
+
+    /// Records that `plan` has merged `entry_count` of its entries.
+    pub(crate) fn note_progress(&mut self, plan: &Plan, entry_count: u64) {
+        let first = plan.tables().next().map(|table| table.meta.id);
+        if let Some(running) = first.and_then(|first| self.running.get_mut(&first)) {
+            running.done_len_bytes = plan.share_len_bytes(entry_count);
+        }
+    }
+
+    /// The running plans.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &RunningPlan> {
+        self.running.values()
     }
 
     /// Whether no plan is running.

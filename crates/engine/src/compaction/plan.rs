@@ -146,6 +146,14 @@ impl Plan {
         self.stop.as_ref().map_or_else(whole, |stop| stop.len_bytes)
     }
 
+    /// About how many of its bytes are merged with the first `entry_count` entries.
+    pub(crate) fn share_len_bytes(&self, entry_count: u64) -> u64 {
+        let entries: u64 = self.tables().map(|table| table.meta.entry_count).sum();
+        let bytes: u64 = self.tables().map(|table| table.meta.len_bytes).sum();
+        let share = u128::from(entry_count) * u128::from(bytes) / u128::from(entries.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX).min(self.len_bytes())
+    }
+
     /// The space that the outputs need before the inputs are released, if a table takes at least
     /// `grain_bytes`.
     pub(crate) fn cost_bytes(&self, grain_bytes: u64, table_len_bytes: u64) -> u64 {

@@ -1,9 +1,15 @@
 //! Collecting the metrics of a store, and its properties by name.
 
 use crate::EngineError;
-use crate::metrics::{BaseMergeMetrics, KeyspaceMetrics, LevelMetrics, Metrics, PartitionMetrics};
-use crate::store::Store;
+use crate::compaction::policy::lazy::wait::wait_of;
+use crate::metrics::{
+    KeyspaceMetrics, LevelMetrics, MergeWait, Metrics, PartitionMetrics, RunningCompaction,
+};
+use crate::store::keyspace::KeyspaceState;
+use crate::store::{Store, due};
 use crate::version::Version;
+use crate::version::shape::{base_merge, partition_shapes};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Collects all metrics. Cost: a walk over all tables.
@@ -30,6 +36,8 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         metrics.compactions = log.lines.iter().cloned().collect();
         metrics.failed_compactions = log.failures.iter().cloned().collect();
     }
+    metrics.running = running(store);
+    metrics.slack_bytes = store.slack_bytes();
     let written = metrics.flush_out_bytes + metrics.compaction_out_bytes;
     if metrics.user_bytes > 0 {
         metrics.write_amp_ratio = written as f64 / metrics.user_bytes as f64;
@@ -70,7 +78,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
                 })
                 .collect(),
             unsorted_len_bytes,
-            partitions: keyspace.minds_slack().then(|| partitions(&view.version)),
+            partitions: keyspace.minds_slack().then(|| partitions(store, &keyspace, &view.version)),
         });
     }
     metrics
@@ -101,10 +109,38 @@ pub(crate) fn property(store: &Store, name: &str) -> Option<String> {
 }
 
 /// The partitions of a keyspace with lazy leveling.
-fn partitions(version: &Version) -> PartitionMetrics {
-    let base_merge = version.partitions.merge.as_ref().map(|merge| BaseMergeMetrics {
-        next_key: merge.next.to_vec(),
-        left_len_bytes: merge.left(version).map(|(_, _, slot)| slot.meta.len_bytes).sum(),
-    });
-    PartitionMetrics { count: version.partitions.count(), base_merge }
+fn partitions(store: &Store, keyspace: &KeyspaceState, version: &Version) -> PartitionMetrics {
+    let mut base_merge = base_merge(version);
+    if let Some(merge) = &mut base_merge {
+        merge.wait = wait(store, keyspace, version);
+    }
+    let shapes = partition_shapes(version);
+    PartitionMetrics { count: shapes.len(), shapes, base_merge }
+}
+
+/// What the base merge of `version` waits for.
+fn wait(store: &Store, keyspace: &KeyspaceState, version: &Version) -> Option<MergeWait> {
+    let mut plans = store.plans.lock();
+    let state = plans.keyspaces.entry(keyspace.id).or_default();
+    let room = store.room();
+    let merge = version.partitions.merge.as_ref()?;
+    Some(wait_of(&due::present(store, keyspace, version, state, room), merge))
+}
+
+/// The compactions that run now.
+fn running(store: &Store) -> Vec<RunningCompaction> {
+    let plans = store.plans.lock();
+    let keyspaces = store.all_keyspaces().into_iter();
+    let of = |keyspace: Arc<KeyspaceState>| {
+        let state = plans.keyspaces.get(&keyspace.id);
+        let plans = state.into_iter().flat_map(|state| state.busy.running());
+        let described = plans.map(|plan| RunningCompaction {
+            keyspace: keyspace.name.clone(),
+            plan: plan.words.clone(),
+            len_bytes: plan.len_bytes,
+            done_len_bytes: plan.done_len_bytes,
+        });
+        described.collect::<Vec<_>>()
+    };
+    keyspaces.flat_map(of).collect()
 }

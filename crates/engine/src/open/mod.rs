@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod dump;
+pub(crate) mod parts;
 pub(crate) mod recover;
 pub(crate) mod scrub;
 

@@ -53,11 +53,23 @@ pub(crate) fn due(
 ) -> Option<Plan> {
     // Loaded under the lock: a finished plan has installed its version (P2).
     let view = keyspace.view_arc();
-    policy(keyspace.fitted.compaction).plan(&Situation {
+    let present = present(store, keyspace, &view.version, state, room);
+    policy(keyspace.fitted.compaction).plan(&present)
+}
+
+/// The inputs of a policy as they are.
+pub(crate) fn present<'a>(
+    store: &'a Store,
+    keyspace: &'a KeyspaceState,
+    version: &'a Version,
+    state: &'a KeyspacePlans,
+    room: Room,
+) -> Situation<'a> {
+    Situation {
         is_space_short: is_space_short(store),
         is_eager: store.compacting.is_eager(),
-        ..situation(store, keyspace, &view.version, state, room)
-    })
+        ..situation(store, keyspace, version, state, room)
+    }
 }
 
 /// Whether the drive or the catalog has so little room that merges should give some back.

@@ -24,6 +24,7 @@ pub(crate) mod edit;
 pub(crate) mod format;
 pub(crate) mod names;
 pub(crate) mod partitions;
+pub(crate) mod shape;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;

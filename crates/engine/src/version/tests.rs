@@ -310,3 +310,43 @@ fn a_front_moves_only_forward() {
     state.apply(&moved(at("m"))).unwrap();
     assert_eq!(whole.with_front_at(&Bytes::from_static(b"m\0")), None);
 }
+
+#[test]
+fn a_partition_has_what_begins_in_it_and_its_longest_run_is_live() {
+    let table = |id, smallest, largest, len_bytes, delete_count| TableMeta {
+        len_bytes,
+        delete_count,
+        range_tombstone_count: 0,
+        entry_count: 10,
+        ..meta(id, smallest, largest)
+    };
+    let mut version = Version::default();
+    version.partitions.cuts = vec![Bytes::from_static(b"g"), Bytes::from_static(b"p")];
+    // Partition 0: a base, and two runs; the first table of the older one reaches across the cut.
+    version.insert(6, RunId::ONLY, TableSlot::new(table(1, "a", "c", 1000, 0)));
+    version.insert(6, RunId::ONLY, TableSlot::new(table(2, "d", "f", 1000, 0)));
+    version.insert(0, RunId(9), TableSlot::new(table(5, "a", "f", 100, 4)));
+    version.insert(0, RunId(7), TableSlot::new(table(4, "b", "k", 300, 0)));
+    // Partition 1: no base; of two runs the longer one may be all live.
+    version.insert(1, RunId(3), TableSlot::new(table(3, "l", "m", 500, 0)));
+    version.insert(0, RunId(9), TableSlot::new(table(6, "h", "m", 200, 0)));
+    version.partitions.merge = Some(base_merge("", "d", Some("g")));
+    let shapes = shape::partition_shapes(&version);
+    let of = |at: usize| {
+        let shape: &crate::metrics::PartitionShape = &shapes[at];
+        let upper: Vec<_> =
+            shape.upper_levels.iter().map(|l| (l.level, l.run_count, l.len_bytes)).collect();
+        (shape.base.len_bytes, upper, shape.dead_len_bytes_max)
+    };
+    // Of 40 entries with 2,400 bytes, 4 deletes may hide 240 bytes of the base.
+    assert_eq!(of(0), (2000, vec![(0, 2, 400)], 400 + 240));
+    assert_eq!(of(1), (0, vec![(0, 1, 200), (1, 1, 500)], 200));
+    assert_eq!(of(2), (0, vec![], 0));
+    assert_eq!(
+        (shapes[1].start.as_slice(), shapes[1].end.as_deref()),
+        (&b"g"[..], Some(&b"p"[..]))
+    );
+    let merge = shape::base_merge(&version).unwrap();
+    assert_eq!((merge.base_done_len_bytes, merge.base_len_bytes), (1000, 2000));
+    assert_eq!(merge.wait, None);
+}

@@ -181,6 +181,12 @@ impl Running {
         let is_merged = task.step(store, len_bytes)?;
         store.tally.background_bytes.fetch_add(len_bytes, Ordering::Relaxed);
         if !is_merged {
+            let entry_count = task.entry_counts().0;
+            let mut plans = store.plans.lock();
+            if let Some(state) = plans.keyspaces.get_mut(&self.keyspace.id) {
+                state.busy.note_progress(&self.plan, entry_count);
+            }
+            drop(plans);
             // Slowed writers wait for this much progress.
             if store.gate() & gate::SLOWDOWN != 0 {
                 store.runtime.scheduler.notify();

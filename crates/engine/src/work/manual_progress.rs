@@ -34,10 +34,7 @@ impl<'a, 'w> ManualProgress<'a, 'w> {
     /// # Errors
     /// [`EngineError::Stopped`].
     pub(crate) fn within(&mut self, plan: &Plan, entry_count: u64) -> Result<(), EngineError> {
-        let all: u64 = plan.tables().map(|table| table.meta.entry_count).sum();
-        let share = u128::from(entry_count.min(all)) * u128::from(plan.len_bytes());
-        let part_bytes = (share / u128::from(all.max(1))) as u64;
-        let done_bytes = self.progress.done_bytes + part_bytes;
+        let done_bytes = self.progress.done_bytes + plan.share_len_bytes(entry_count);
         self.ask(done_bytes)
     }
 

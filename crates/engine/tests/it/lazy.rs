@@ -3,6 +3,7 @@
 
 use crate::stage::{Stage, key, seeded, small, small_keyspace};
 use imbrex_clockwork::Prng;
+use imbrex_engine::inspect::{MergeWait, store_parts};
 use imbrex_engine::{CompactionKind, Compression, Db, KeyspaceOptions, Options};
 use imbrex_files::Files;
 use std::collections::BTreeMap;
@@ -148,4 +149,70 @@ fn a_base_merge_goes_on_after_a_crash() {
     }
     assert!(went_on_count > 0, "{went_on_count} merges went on");
     assert!(under_way_count > 0, "the metrics show a merge under way");
+}
+
+/// Lets background jobs make single steps until `ready`.
+fn step_until(stage: &Stage, mut ready: impl FnMut() -> bool) {
+    stage.runtime.scheduler.wait_until(&mut ready).unwrap();
+}
+
+const BASE_KEY_COUNT: u64 = 20_000;
+
+/// A store whose one partition has a base of 20 MB and 6 MB above it, and in which nothing was merged.
+fn before_a_base_merge(stage: &Stage, map: &mut Map) -> Db {
+    let db = create(stage, Options { background_work: false, ..long_merges() });
+    let mut prng = Prng::new(11);
+    for n in 0..BASE_KEY_COUNT + 6000 {
+        put(&db, map, &mut prng, if n < BASE_KEY_COUNT { n } else { n * 7919 % BASE_KEY_COUNT });
+        if n % 250 == 249 {
+            db.flush().unwrap();
+        }
+        if n == BASE_KEY_COUNT {
+            db.default_keyspace().compact_range(None, None).unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    stage.reopen(long_merges()).unwrap()
+}
+
+/// While a piece runs, the metrics show it; what is in the catalog is the same for an open store and
+/// for tools that only read the catalog.
+#[test]
+fn the_metrics_show_a_base_merge_and_the_piece_that_runs() {
+    let stage = seeded(36, 3);
+    let db = before_a_base_merge(&stage, &mut Map::new());
+    let (mut was_running, mut done_len_bytes) = (false, 0);
+    step_until(&stage, || {
+        let metrics = db.metrics();
+        for running in &metrics.running {
+            was_running |= running.plan.contains("base merge") && running.done_len_bytes > 0;
+            assert!(running.done_len_bytes <= running.len_bytes, "{running:?}");
+            done_len_bytes = done_len_bytes.max(running.done_len_bytes);
+        }
+        let own = metrics.keyspaces[0].partitions.clone().unwrap();
+        let is_piece = metrics.running.iter().any(|running| running.plan.contains("base merge"));
+        if let Some(merge) = own.base_merge.filter(|_| is_piece) {
+            assert_eq!(merge.wait, Some(MergeWait::Running), "{merge:?}");
+        }
+        pieces(&db).len() == 2
+    });
+    assert!(was_running && done_len_bytes > 0, "a piece was seen running");
+    let metrics = db.metrics();
+    let own = metrics.keyspaces[0].partitions.clone().unwrap();
+    let [shape] = &own.shapes[..] else { panic!("{:?}", own.shapes) };
+    let level_bytes: u64 = metrics.keyspaces[0].levels.iter().map(|l| l.len_bytes).sum();
+    assert_eq!(shape.len_bytes(), level_bytes);
+    assert!(shape.dead_len_bytes_max <= shape.upper_len_bytes, "nothing was deleted: {shape:?}");
+    db.close().unwrap();
+    let files = stage.mount();
+    let parts = store_parts(&files.app_records()).unwrap();
+    let merge = parts[0].base_merge.clone().unwrap();
+    assert_eq!(Some(merge.next_key), own.base_merge.map(|merge| merge.next_key));
+    assert_eq!(merge.wait, None);
+    assert_eq!(parts[0].partitions.as_deref(), Some(&own.shapes[..]));
+    let names: Vec<_> = files.list("").into_iter().map(|file| file.name).collect();
+    assert!(parts[0].tables.iter().all(|table| names.contains(&table.file_name)));
+    let base_count = parts[0].tables.iter().filter(|table| table.is_base).count();
+    assert_eq!(base_count, own.shapes[0].base.table_count);
 }

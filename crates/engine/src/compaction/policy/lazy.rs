@@ -52,6 +52,7 @@
 
 mod pieces;
 mod survey;
+pub(crate) mod wait;
 
 use self::pieces::{by_run, output, parts_of, piece_of};
 use self::survey::{Shape, Survey, UPPER_COUNT};
@@ -214,8 +215,12 @@ fn piece_len_of(options: &KeyspaceOptions) -> u64 {
 
 /// Whether so little is free that a base merge with `left_len_bytes` to merge should be going on.
 fn is_pressing(situation: &Situation<'_>, left_len_bytes: u64) -> bool {
-    let wanted_bytes = margin_len(situation).saturating_add(left_len_bytes / 100 * PACE_PERCENT);
-    situation.is_space_short || situation.slack_bytes < wanted_bytes
+    situation.is_space_short || situation.slack_bytes < due_below(situation, left_len_bytes)
+}
+
+/// With less slack than this, a base merge with `left_len_bytes` to merge is due.
+fn due_below(situation: &Situation<'_>, left_len_bytes: u64) -> u64 {
+    margin_len(situation).saturating_add(left_len_bytes / 100 * PACE_PERCENT)
 }
 
 /// How much the pace leaves free.

@@ -2,11 +2,13 @@
 //! key shows its newest write, and whatever must be merged is merged in the end. Scenarios are scripts,
 //! in `testdata/compaction/lazy_*.txt`.
 
+use super::wait::wait_of;
 use super::*;
 use crate::compaction::busy::KeyspacePlans;
 use crate::compaction::plan::TableFacts;
 use crate::compaction::situation::Room;
 use crate::key::Seq;
+use crate::metrics::MergeWait;
 use crate::options::CompactionKind;
 use crate::table::TableProperties;
 use crate::version::{LEVEL_COUNT, TableId, TableMeta};
@@ -286,4 +288,43 @@ fn a_manual_compaction_ends_in_one_run() {
         tree.check(&format!("seed {seed}"));
         assert_eq!(tree.upper_len(), 0, "{}", tree.version);
     }
+}
+
+/// The answers are those of the plan: what is due is planned, and what waits is not.
+#[test]
+fn what_a_base_merge_waits_for_agrees_with_the_plan() {
+    let mut counts = [0_usize; 3];
+    for seed in 0..100 {
+        let mut prng = Prng::new(seed).derive("lazy wait");
+        let mut tree = Tree::new();
+        for _ in 0..60 {
+            let flush = tree.begin_flush(&mut prng);
+            tree.end_flush(flush);
+            tree.slack_bytes = [0, 200_000, u64::MAX][prng.below(3) as usize];
+            let plan = Lazy.plan(&tree.situation());
+            if let Some(merge) = tree.version.partitions.merge.clone() {
+                let wait = wait_of(&tree.situation(), &merge);
+                let is_piece = plan.as_ref().is_some_and(|plan| plan.partitions.is_some());
+                match wait {
+                    MergeWait::Writes { slack_bytes, due_below_bytes } => {
+                        assert!(!is_piece && due_below_bytes <= slack_bytes, "seed {seed}: {wait}");
+                        counts[0] += 1;
+                    }
+                    MergeWait::Due => {
+                        assert!(plan.is_some(), "seed {seed}: {wait}");
+                        counts[1] += 1;
+                    }
+                    other => panic!("seed {seed}: nothing runs, but it waits for {other}"),
+                }
+                if let Some(piece) = plan.as_ref().filter(|_| is_piece) {
+                    tree.plans.start(piece);
+                    assert_eq!(wait_of(&tree.situation(), &merge), MergeWait::Running);
+                    tree.plans.busy.finish(piece);
+                    counts[2] += 1;
+                }
+            }
+            plan.iter().for_each(|plan| tree.apply(plan));
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
 }
