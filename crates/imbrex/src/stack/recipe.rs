@@ -43,9 +43,14 @@ const OFFLOAD_SHARE: u64 = 20;
 /// How many partitions of the usual length a full drive has, with lazy leveling, and their least length.
 const PARTITIONS_PER_DRIVE: u64 = 16;
 const PARTITION_LEN_BYTES_MIN: u64 = 16 << 20;
-/// How many tables a full drive has, with lazy leveling. Of a table that is being merged, the part that
-/// is merged comes back only with the rest.
-const LAZY_TABLES_PER_DRIVE: u64 = 512;
+/// How many tables a full drive has at least, with lazy leveling: of a table that is being merged, the
+/// part that is merged comes back only with the rest.
+const LAZY_TABLES_PER_DRIVE_MIN: u64 = 512;
+/// A table is written in one turn at the disk, which a put may have to wait for. A longer one also costs
+/// scans and space.
+const LAZY_TABLE_LEN_BYTES: u64 = 8 << 20;
+/// More tables would take too much memory, so those of long drives are longer.
+const LAZY_TABLES_PER_DRIVE_MAX: u64 = 512 << 10;
 /// A merge of a partition reads from a score of places in turn.
 const LAZY_READ_LEN_BYTES: usize = 4 << 20;
 const LAZY_TABLE_LEN_BYTES_MIN: u64 = 1 << 20;
@@ -176,8 +181,7 @@ pub(crate) fn lazy(geometry: &Geometry) -> Options {
     keyspace.compaction = CompactionKind::Lazy;
     keyspace.base_level_len_bytes =
         partition_len_bytes.max(8 * zone_len_bytes).max(PARTITION_LEN_BYTES_MIN);
-    keyspace.table_len_bytes = (geometry.len().bytes() / LAZY_TABLES_PER_DRIVE)
-        .clamp(LAZY_TABLE_LEN_BYTES_MIN, LAZY_TABLE_LEN_BYTES_MAX);
+    keyspace.table_len_bytes = lazy_table_len_bytes(geometry.len().bytes());
     keyspace.l0_compact_run_count = 4;
     // What puts leave free for a merge is the length of a piece.
     keyspace.grandparent_table_count_max = 3;
@@ -185,6 +189,13 @@ pub(crate) fn lazy(geometry: &Geometry) -> Options {
     keyspace.l0_slowdown_run_count = 12;
     keyspace.l0_stop_run_count = 24;
     options
+}
+
+/// The length of a table on a drive of `drive_len_bytes`.
+fn lazy_table_len_bytes(drive_len_bytes: u64) -> u64 {
+    let usual = LAZY_TABLE_LEN_BYTES.min(drive_len_bytes / LAZY_TABLES_PER_DRIVE_MIN);
+    let least = LAZY_TABLE_LEN_BYTES_MIN.max(drive_len_bytes / LAZY_TABLES_PER_DRIVE_MAX);
+    usual.max(least).min(LAZY_TABLE_LEN_BYTES_MAX)
 }
 
 /// LevelDB 1.19 through a file system.

@@ -376,6 +376,20 @@ fn write_offloading_has_the_bands_of_the_thesis() {
 }
 
 #[test]
+fn lazy_tables_grow_with_the_drive_within_bounds() {
+    let layout = Layout::by_name("imbrex").unwrap();
+    let table_len_bytes = |drive_len_bytes: u64| {
+        let spec = GeometrySpec { len: Blocks::new(drive_len_bytes / 4096), rule: Rule::Anywhere };
+        layout.recipe(&Geometry::new(spec).unwrap()).options.keyspace.table_len_bytes
+    };
+    assert_eq!(table_len_bytes(64 << 20), 1 << 20, "a drive of few tables");
+    assert_eq!(table_len_bytes(2 << 30), 4 << 20, "512 tables");
+    assert_eq!(table_len_bytes(32 << 30), 8 << 20, "a put waits for 8 MiB at most");
+    assert_eq!(table_len_bytes(8 << 40), 16 << 20, "512 Ki tables");
+    assert_eq!(table_len_bytes(64 << 40), 32 << 20, "a drive of many tables");
+}
+
+#[test]
 fn a_drive_can_be_opened_again_as_soon_as_its_store_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     // One background thread, which lives on: nothing but the close waits for its jobs.
