@@ -10,7 +10,7 @@ use crate::watch::Watcher;
 use crate::write_turns::WriteTurns;
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_engine::{Db, EngineError, Iter, Keyspace, ReadOptions, WriteBatch, WriteOptions};
-use imbrex_workload::keys::{KeyMaker, Permutation, ValuePool};
+use imbrex_workload::keys::{KeyDraw, KeyMaker, Permutation, ValuePool};
 use std::sync::Arc;
 
 /// A continuing scan grows its reads up to this multiple of the first.
@@ -59,6 +59,7 @@ pub(crate) struct Client {
     keys: KeyMaker,
     values: ValuePool,
     order: Permutation,
+    overwritten: KeyDraw,
     prng: Prng,
     cursor: Option<Iter>,
     /// In virtual time, shared by all clients of a benchmark.
@@ -109,6 +110,7 @@ impl Client {
                 options.compression_ratio,
             ),
             order: Permutation::new(&mut order, options.num),
+            overwritten: KeyDraw::new(options.overwrites, options.num),
             prng: seed.derive(&format!("{benchmark} client {index}")),
             cursor: None,
             turns: None,
@@ -166,6 +168,7 @@ impl Client {
         match self.benchmark {
             Benchmark::FillSeq | Benchmark::DeleteSeq => position,
             Benchmark::FillUniqueRandom => self.order.at(position),
+            Benchmark::Overwrite => self.overwritten.next(&mut self.prng),
             _ => self.prng.below(self.num),
         }
     }

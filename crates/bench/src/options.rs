@@ -9,6 +9,7 @@ use crate::benchmark::Task;
 use crate::profile_choice::DriveShape;
 use imbrex_disk::ByteSize;
 use imbrex_engine::{KEY_LEN_BYTES_MAX, VALUE_LEN_BYTES_MAX};
+use imbrex_workload::keys::Skew;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -48,6 +49,11 @@ pub struct BenchOptions {
     /// Seed: in virtual time the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+
+    /// Keys that overwrite takes more often than others: uniform (none), zipfian (a few all over the
+    /// key range) or hot-range (the first tenth takes nine tenths)
+    #[arg(long, default_value_t = Skew::Uniform, value_name = "SKEW")]
+    pub overwrites: Skew,
 
     /// Writes per batch; lookups per operation of multireadrandom
     #[arg(long = "batch_size", alias = "batch-size", default_value_t = 1)]

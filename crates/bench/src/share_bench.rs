@@ -1,4 +1,4 @@
-//! `imbrex bench shares`: how full a drive may be under uniform overwrites, and how fast it then is.
+//! `imbrex bench shares`: how full a drive may be under overwrites, and how fast it then is.
 //!
 //! A cell ([`crate::share_grid`]) fills its drive in random order, overwrites as much, and overwrites as
 //! much again. A store that runs out of space does so within the first overwrites of its data; the
@@ -18,6 +18,8 @@ pub struct ShareBenchReport {
     pub num: u64,
     /// Bytes of user data.
     pub live_bytes: u64,
+    /// Which keys were overwritten more often.
+    pub overwrites: String,
     /// The seed.
     pub seed: u64,
     /// Whether the user stopped it.
@@ -57,6 +59,7 @@ pub fn share_bench(
         shares: options.shares.clone(),
         num,
         live_bytes: options.live_bytes(),
+        overwrites: options.overwrites.to_string(),
         seed: options.seed,
         interrupted: grid.is_interrupted,
         runs: grid.cells.into_iter().map(ShareRun::of).collect(),
@@ -67,7 +70,8 @@ impl ShareBenchReport {
     /// What was measured, in one line.
     pub fn title(&self) -> String {
         format!(
-            "Operations per disk-second of uniform overwrites, by the share of the drive that {} of live data take",
+            "Operations per disk-second of {} overwrites, by the share of the drive that {} of live data take",
+            self.overwrites,
             crate::report::Bytes(self.live_bytes)
         )
     }

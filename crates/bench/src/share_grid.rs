@@ -26,6 +26,7 @@ use imbrex::Layout;
 use imbrex::stack::Recording;
 use imbrex_clockwork::fan_out;
 use imbrex_disk::ByteSize;
+use imbrex_workload::keys::Skew;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,6 +61,11 @@ pub struct GridOptions {
     /// Length of a value, such as 4080 or 1KiB; a key has 16 bytes
     #[arg(long = "value_size", alias = "value-size", default_value = "4080", value_parser = len_bytes::<usize>)]
     pub value_size: usize,
+
+    /// Keys that are overwritten more often than others: uniform (none), zipfian (a few all over the
+    /// key range) or hot-range (the first tenth takes nine tenths)
+    #[arg(long, default_value_t = Skew::Uniform, value_name = "SKEW")]
+    pub overwrites: Skew,
 
     /// Size of a memtable, such as 64M [default: the layout's on a drive so long]
     #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
@@ -220,6 +226,7 @@ impl GridOptions {
             benchmarks: cell.tasks.iter().map(|(task, _)| *task).collect(),
             num: self.num,
             value_size: self.value_size,
+            overwrites: self.overwrites,
             seed: self.seed,
             settle: false,
             ..BenchOptions::new()

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A cell is one layout at one share of live data ([`crate::share_grid`]). Uniform overwrites are the
-//! hardest case for space: no key range is quieter than another. The peak is
-//! the most space occupied after any part. Reads begin after the background work that is due.
+//! hardest case for space: no key range is quieter than another. The peak is the most space occupied after any part. Reads begin after the background work that is due.
 
 use crate::error::BenchError;
 use crate::report::RunReport;
@@ -32,6 +31,8 @@ pub struct SteadyBenchReport {
     pub num: u64,
     /// Bytes of user data.
     pub live_bytes: u64,
+    /// Which keys were overwritten more often.
+    pub overwrites: String,
     /// The seed.
     pub seed: u64,
     /// Whether the user stopped it.
@@ -98,6 +99,7 @@ pub fn steady_bench(
     Ok(SteadyBenchReport {
         num,
         live_bytes: options.live_bytes(),
+        overwrites: options.overwrites.to_string(),
         seed: options.seed,
         interrupted: grid.is_interrupted,
         runs: grid.cells.into_iter().map(|cell| SteadyRun::of(cell, options)).collect(),
@@ -108,7 +110,7 @@ impl SteadyBenchReport {
     /// What was measured, in one line.
     pub fn title(&self) -> String {
         let live = crate::report::Bytes(self.live_bytes);
-        format!("The steady state under uniform overwrites, with {live} of live data")
+        format!("The steady state under {} overwrites, with {live} of live data", self.overwrites)
     }
 
     /// The names of the columns.

@@ -30,9 +30,9 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     /// Compare the response times of layouts under several arrival models and loads
     Arrivals(ArrivalBenchArgs),
-    /// Compare how full the drives of layouts may be under uniform overwrites, and how fast they are then
+    /// Compare how full the drives of layouts may be under overwrites, and how fast they are then
     Shares(ShareBenchArgs),
-    /// Compare the steady state of layouts under uniform overwrites: speed, stalls, space and reads
+    /// Compare the steady state of layouts under overwrites: speed, stalls, space and reads
     Steady(ShareBenchArgs),
 }
 

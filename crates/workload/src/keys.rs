@@ -3,13 +3,81 @@
 //! ```text
 //!   key number 0 .. num      8 bytes big-endian, then '0' up to the key's size
 //!   an absent key            a present one with one more '0' at its end: in range, never written
+//!   an overwritten key       by its skew: each equally often, or some more often
 //!   value                    the next slice of a pool made once, so that making values costs nothing
 //! ```
 //!
 //! Each client draws from its own stream of the seed, so a further client does not change what the
 //! others do.
 
+use crate::ycsb::keys::{KeyChooser, MILLION};
 use imbrex_clockwork::Prng;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which keys are overwritten more often than others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Skew {
+    /// None.
+    #[default]
+    Uniform,
+    /// A few all over the key range, by YCSB's scrambled zipfian distribution.
+    Zipfian,
+    /// The first tenth of the key range takes nine tenths of the overwrites.
+    HotRange,
+}
+
+impl Skew {
+    const NAMES: [(Skew, &str); 3] =
+        [(Skew::Uniform, "uniform"), (Skew::Zipfian, "zipfian"), (Skew::HotRange, "hot-range")];
+}
+
+impl fmt::Display for Skew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = Skew::NAMES.iter().find(|(skew, _)| skew == self);
+        f.pad(found.map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for Skew {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Skew, String> {
+        let found = Skew::NAMES.iter().find(|(_, name)| *name == text);
+        let names = || Skew::NAMES.map(|(_, name)| name).join(", ");
+        found.map(|(skew, _)| *skew).ok_or_else(|| format!("{text:?} is none of {}", names()))
+    }
+}
+
+/// Draws the numbers of keys.
+#[derive(Clone, Debug)]
+pub struct KeyDraw {
+    chooser: KeyChooser,
+    count: u64,
+}
+
+impl KeyDraw {
+    /// Draws below `count` (at least 1).
+    pub fn new(skew: Skew, count: u64) -> KeyDraw {
+        let hot_count = count / 10;
+        let chooser = match skew {
+            Skew::Uniform => KeyChooser::Uniform { first: 0, count },
+            Skew::Zipfian => KeyChooser::scrambled(0, count, 0.0),
+            Skew::HotRange => KeyChooser::Hotspot {
+                first: 0,
+                hot_count,
+                cold_count: count - hot_count,
+                hot_per_million: MILLION / 10 * 9,
+            },
+        };
+        KeyDraw { chooser, count }
+    }
+
+    /// The number of the next key.
+    pub fn next(&mut self, prng: &mut Prng) -> u64 {
+        self.chooser.next(prng, self.count)
+    }
+}
 
 /// Writes key numbers as keys into its own buffer.
 #[derive(Clone, Debug)]
@@ -119,6 +187,35 @@ impl Permutation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn skewed_draws_are_as_skewed_as_they_say() {
+        const COUNT: u64 = 1_000;
+        let draws = |skew: Skew| {
+            let (mut draw, mut prng) = (KeyDraw::new(skew, COUNT), Prng::new(3));
+            let mut counts = vec![0_u64; COUNT as usize];
+            (0..100_000).for_each(|_| counts[draw.next(&mut prng) as usize] += 1);
+            counts
+        };
+        let uniform = draws(Skew::Uniform);
+        assert!(uniform.iter().all(|count| (50..160).contains(count)), "{uniform:?}");
+        let hot: u64 = draws(Skew::HotRange)[..COUNT as usize / 10].iter().sum();
+        assert!((89_000..91_000).contains(&hot), "{hot}");
+        let mut zipfian = draws(Skew::Zipfian);
+        let firsts: u64 = zipfian[..COUNT as usize / 10].iter().sum();
+        assert!(firsts < 30_000, "the hot keys are all over the range: {firsts}");
+        zipfian.sort_unstable();
+        let hottest: u64 = zipfian[COUNT as usize / 10 * 9..].iter().sum();
+        assert!(hottest > 25_000, "{hottest}");
+    }
+
+    #[test]
+    fn skews_are_parsed_by_their_names() {
+        for (skew, name) in Skew::NAMES {
+            assert_eq!((name.parse(), skew.to_string()), (Ok(skew), name.to_owned()));
+        }
+        assert!("zipf".parse::<Skew>().unwrap_err().contains("uniform, zipfian, hot-range"));
+    }
 
     #[test]
     fn a_permutation_hits_every_number_once() {

@@ -1,6 +1,7 @@
 //! Small runs of the shares bench.
 
 use super::*;
+use imbrex_workload::keys::Skew;
 use std::ops::ControlFlow;
 
 fn small(layouts: &[&str], shares: &[u64]) -> GridOptions {
@@ -9,6 +10,7 @@ fn small(layouts: &[&str], shares: &[u64]) -> GridOptions {
         shares: shares.to_vec(),
         num: 8000,
         value_size: 4080,
+        overwrites: Skew::Uniform,
         write_buffer_size: None,
         seed: 1,
         jobs: 1,

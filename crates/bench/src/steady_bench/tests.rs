@@ -1,6 +1,7 @@
 //! Small runs of the steady bench.
 
 use super::*;
+use imbrex_workload::keys::Skew;
 use std::ops::ControlFlow;
 
 fn run(layouts: &[&str], shares: &[u64]) -> SteadyBenchReport {
@@ -9,6 +10,7 @@ fn run(layouts: &[&str], shares: &[u64]) -> SteadyBenchReport {
         shares: shares.to_vec(),
         num: 6000,
         value_size: 4080,
+        overwrites: Skew::Uniform,
         write_buffer_size: None,
         seed: 1,
         jobs: 1,
