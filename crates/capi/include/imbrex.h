@@ -9,7 +9,7 @@
  *   Ownership   An object received through an out parameter belongs to the caller, who releases it once
  *               with the call named in its comment. That call releases it even if it fails. Strings and
  *               buffers passed to a call belong to the caller; the call keeps no pointer to them. A
- *               writer, reader, listing, keyspace, batch or cursor may outlive the imbrex_drive or
+ *               writer, reader, listing, keyspace, snapshot, batch or cursor may outlive the imbrex_drive or
  *               imbrex_store handle that it came from. The drive is closed with the last of them.
  *   Strings     NUL-terminated UTF-8. There is no working directory: the path "a/b" is the same as
  *               "/a/b". A name has at most 255 bytes, a path at most 4096.
@@ -167,6 +167,11 @@ typedef struct imbrex_names imbrex_names;
 typedef struct imbrex_reader imbrex_reader;
 
 /*
+ A point in the order of the writes to a store.
+ */
+typedef struct imbrex_snapshot imbrex_snapshot;
+
+/*
  An open store.
  */
 typedef struct imbrex_store imbrex_store;
@@ -181,7 +186,7 @@ typedef struct imbrex_writer imbrex_writer;
  */
 typedef struct imbrex_entry {
   /*
-   The key; NULL after the last entry, with all other fields 0.
+   The key; NULL after the last entry and before the first one, with all other fields 0.
    */
   const uint8_t *key;
   /*
@@ -392,6 +397,21 @@ enum imbrex_status imbrex_cursor_seek(struct imbrex_cursor *cursor,
                                       struct imbrex_entry *out);
 
 /*
+ Moves to the last entry at or before a key; a key of 0 bytes moves to the last entry of all.
+ */
+enum imbrex_status imbrex_cursor_seek_for_prev(struct imbrex_cursor *cursor,
+                                               const uint8_t *key,
+                                               size_t key_len_bytes,
+                                               struct imbrex_entry *out);
+
+/*
+ Moves to the previous entry. A cursor without a position stays without one. Steps in both directions may
+ be mixed; a change of direction costs a seek.
+ */
+enum imbrex_status imbrex_cursor_prev(struct imbrex_cursor *cursor,
+                                      struct imbrex_entry *out);
+
+/*
  Moves to the next entry. A cursor without a position stays without one.
  */
 enum imbrex_status imbrex_cursor_next(struct imbrex_cursor *cursor, struct imbrex_entry *out);
@@ -469,6 +489,28 @@ enum imbrex_status imbrex_delete(const struct imbrex_keyspace *keyspace,
                                  bool sync);
 
 /*
+ Deletes all keys from `start` on, below `end`: as much work as one delete. `sync` is as in imbrex_put().
+
+ Errors: as imbrex_put(); IMBREX_STATUS_INVALID also for an end below the start.
+ */
+enum imbrex_status imbrex_delete_range(const struct imbrex_keyspace *keyspace,
+                                       const uint8_t *start,
+                                       size_t start_len_bytes,
+                                       const uint8_t *end,
+                                       size_t end_len_bytes,
+                                       bool sync);
+
+/*
+ Merges all tables of the keyspace, which frees the space of deleted and overwritten entries, unless a
+ snapshot still sees them.
+
+ Cost: reads and writes the whole keyspace about once per level.
+
+ Errors: IMBREX_STATUS_NO_SPACE, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_POISONED, IMBREX_STATUS_IO.
+ */
+enum imbrex_status imbrex_keyspace_compact(const struct imbrex_keyspace *keyspace);
+
+/*
  Reads the value of a key into `buffer`.
 
  `out_len_bytes` receives the value's length. If it exceeds `len_bytes`, `buffer` holds only the
@@ -509,6 +551,17 @@ enum imbrex_status imbrex_batch_delete(struct imbrex_batch *batch,
                                        const struct imbrex_keyspace *keyspace,
                                        const uint8_t *key,
                                        size_t key_len_bytes);
+
+/*
+ Adds a delete of a range, as in imbrex_delete_range(). Errors: as imbrex_batch_put(), and
+ IMBREX_STATUS_INVALID for an end below the start.
+ */
+enum imbrex_status imbrex_batch_delete_range(struct imbrex_batch *batch,
+                                             const struct imbrex_keyspace *keyspace,
+                                             const uint8_t *start,
+                                             size_t start_len_bytes,
+                                             const uint8_t *end,
+                                             size_t end_len_bytes);
 
 /*
  Applies the batch and empties it; after a failure the batch is unchanged. `sync` is as in
@@ -637,6 +690,43 @@ enum imbrex_status imbrex_reader_id(const struct imbrex_reader *reader,
 enum imbrex_status imbrex_reader_close(struct imbrex_reader *reader);
 
 /*
+ Creates a drive image with an empty store at `image_path`, where nothing may exist: a sparse file that
+ emulates a drive. The store is durable on return, and not open; imbrex_store_open() opens it.
+
+ `flash_path` is the flash image to create, for a layout that has one, or NULL. `layout` names the layout,
+ `profile` the drive to emulate, by a name or as the path of a TOML file; NULL stands for the usual one of
+ each. `capacity_bytes` is the drive's length; 0 stands for 64 GiB. A zoned drive that is too small for
+ the usual zones gets shorter ones.
+
+ Errors: IMBREX_STATUS_EXISTS; IMBREX_STATUS_INVALID for a drive that is too small (the message has the
+ least length), for a layout that does not suit the drive, and for a block device, which
+ imbrex_store_format() formats; IMBREX_STATUS_IO, IMBREX_STATUS_NO_SPACE. No image is left then.
+ */
+enum imbrex_status imbrex_store_create(const char *image_path,
+                                       const char *flash_path,
+                                       const char *layout,
+                                       const char *profile,
+                                       uint64_t capacity_bytes);
+
+/*
+ Makes an empty store on the drive at `drive_path`, a block device or an image. The store is durable on
+ return, and not open; imbrex_store_open() opens it.
+
+ `flash_path` is the flash drive, for a layout that has one, or NULL. `layout` names the layout; NULL
+ stands for the usual one of the drive. `erase` says which content may be lost. NULL stands for none: the
+ drive must be blank. "" stands for a store or another content of Imbrex. Any other text names what other
+ programs have put there, such as "gpt,ext4"; the message of a refusal has the names.
+
+ Errors: IMBREX_STATUS_NOT_FOUND, IMBREX_STATUS_EXISTS for a drive with other content,
+ IMBREX_STATUS_BUSY, IMBREX_STATUS_INVALID, IMBREX_STATUS_UNSUPPORTED. The drive is then as it was, except
+ after IMBREX_STATUS_IO while it was erased or written.
+ */
+enum imbrex_status imbrex_store_format(const char *drive_path,
+                                       const char *flash_path,
+                                       const char *layout,
+                                       const char *erase);
+
+/*
  Removes a path of a file. The file is removed with its last path; open readers and writers keep
  working.
  */
@@ -725,6 +815,42 @@ const char *imbrex_names_get(const struct imbrex_names *names, size_t index);
 enum imbrex_status imbrex_names_close(struct imbrex_names *names);
 
 /*
+ Takes a snapshot of the store: reads at it see every write that has returned, and no later one, in every
+ keyspace. What only the snapshot still sees keeps its space on the drive. A snapshot ends with the
+ process. Release it with imbrex_snapshot_close().
+ */
+enum imbrex_status imbrex_snapshot_open(const struct imbrex_store *store,
+                                        struct imbrex_snapshot **out);
+
+/*
+ Reads the value that a key had at the snapshot into `buffer`; in other respects, as imbrex_get().
+
+ Errors: as imbrex_get(); IMBREX_STATUS_INVALID for a keyspace of another store.
+ */
+enum imbrex_status imbrex_snapshot_get(const struct imbrex_snapshot *snapshot,
+                                       const struct imbrex_keyspace *keyspace,
+                                       const uint8_t *key,
+                                       size_t key_len_bytes,
+                                       uint8_t *buffer,
+                                       size_t len_bytes,
+                                       size_t *out_len_bytes);
+
+/*
+ Opens a cursor over a keyspace as of the snapshot; in other respects, as imbrex_cursor_open(). The
+ cursor may outlive the snapshot.
+
+ Errors: IMBREX_STATUS_INVALID for a keyspace of another store.
+ */
+enum imbrex_status imbrex_snapshot_cursor_open(const struct imbrex_snapshot *snapshot,
+                                               const struct imbrex_keyspace *keyspace,
+                                               struct imbrex_cursor **out);
+
+/*
+ Releases the snapshot.
+ */
+enum imbrex_status imbrex_snapshot_close(struct imbrex_snapshot *snapshot);
+
+/*
  Returns the message of the calling thread's last failed call; empty if no call has failed.
 
  The text is valid until the thread's next failed call.
@@ -737,8 +863,8 @@ const char *imbrex_last_error(void);
 const char *imbrex_version(void);
 
 /*
- Opens the store on the drive at `image_path`: an image file from `imbrex drive create`, or a block device
- prepared by `imbrex drive format`.
+ Opens the store on the drive at `drive_path`: an image file, from imbrex_store_create() or `imbrex drive
+ create`, or a block device such as /dev/sdb, formatted by imbrex_store_format() or `imbrex drive format`.
 
  `flash_path` is the flash drive of the store, from `--flash` of the same command; NULL for a layout
  without one. `layout` names the required layout; NULL accepts any. Every write with `sync` that an
@@ -750,13 +876,13 @@ const char *imbrex_version(void);
  Errors: IMBREX_STATUS_NOT_FOUND; IMBREX_STATUS_BUSY, also if this process has the store open with another
  flash drive or for reading; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
  */
-enum imbrex_status imbrex_store_open(const char *image_path,
+enum imbrex_status imbrex_store_open(const char *drive_path,
                                      const char *flash_path,
                                      const char *layout,
                                      struct imbrex_store **out);
 
 /*
- Opens the store on the drive at `image_path` for reading. Nothing is written to the drive: the content of the
+ Opens the store on the drive at `drive_path` for reading. Nothing is written to the drive: the content of the
  logs, and whatever recovery repairs, stays in memory.
 
  The file or the device need only be readable. Any number of processes can have a store open for reading, while
@@ -765,7 +891,7 @@ enum imbrex_status imbrex_store_open(const char *image_path,
 
  Errors: as imbrex_store_open(); IMBREX_STATUS_BUSY also if this process has the store open for writing.
  */
-enum imbrex_status imbrex_store_open_read_only(const char *image_path,
+enum imbrex_status imbrex_store_open_read_only(const char *drive_path,
                                                const char *flash_path,
                                                const char *layout,
                                                struct imbrex_store **out);

@@ -20,7 +20,7 @@ pub struct Cursor {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The key; NULL after the last entry, with all other fields 0.
+    /// The key; NULL after the last entry and before the first one, with all other fields 0.
     pub key: *const u8,
     /// The length of the key.
     pub key_len_bytes: usize,
@@ -37,6 +37,10 @@ impl Held for Cursor {
 }
 
 impl Cursor {
+    pub(crate) fn new(iter: Iter, shared: Arc<Opened<Shared>>) -> Cursor {
+        Cursor { iter, shared }
+    }
+
     fn entry(&self) -> Entry {
         if !self.iter.valid() {
             let (key, value) = (std::ptr::null(), std::ptr::null());
@@ -65,7 +69,7 @@ pub unsafe extern "C" fn imbrex_cursor_open(
         let keyspace = unsafe { handle(keyspace, "the keyspace")? };
         let iter = keyspace.inner.iter(ReadOptions::default())?;
         // SAFETY: an out parameter, as the header's conventions say.
-        unsafe { give(out, Cursor { iter, shared: Arc::clone(&keyspace.shared) }) }
+        unsafe { give(out, Cursor::new(iter, Arc::clone(&keyspace.shared))) }
     })
 }
 
@@ -84,6 +88,39 @@ pub unsafe extern "C" fn imbrex_cursor_seek(
         let key = unsafe { bytes(key, key_len_bytes)? }.to_vec();
         // SAFETY: a handle and an out parameter, as the header's conventions say.
         unsafe { moved(cursor, out, |iter| Ok(iter.seek(key)?)) }
+    })
+}
+
+/// Moves to the last entry at or before a key; a key of 0 bytes moves to the last entry of all.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_cursor_seek_for_prev(
+    cursor: *mut Cursor,
+    key: *const u8,
+    key_len_bytes: usize,
+    out: *mut Entry,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // Copied, because it may be the cursor's own key.
+        // SAFETY: a buffer, as the header's conventions say.
+        let key = unsafe { bytes(key, key_len_bytes)? }.to_vec();
+        let step = |iter: &mut Iter| match key.is_empty() {
+            true => Ok(iter.seek_to_last()?),
+            false => Ok(iter.seek_for_prev(key)?),
+        };
+        // SAFETY: a handle and an out parameter, as the header's conventions say.
+        unsafe { moved(cursor, out, step) }
+    })
+}
+
+/// Moves to the previous entry. A cursor without a position stays without one. Steps in both directions may
+/// be mixed; a change of direction costs a seek.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_cursor_prev(cursor: *mut Cursor, out: *mut Entry) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // SAFETY: a handle and an out parameter, as the header's conventions say.
+        unsafe { moved(cursor, out, |iter| Ok(iter.prev()?)) }
     })
 }
 

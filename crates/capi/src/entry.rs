@@ -51,6 +51,44 @@ pub unsafe extern "C" fn imbrex_delete(
     })
 }
 
+/// Deletes all keys from `start` on, below `end`: as much work as one delete. `sync` is as in imbrex_put().
+///
+/// Errors: as imbrex_put(); IMBREX_STATUS_INVALID also for an end below the start.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_delete_range(
+    keyspace: *const Keyspace,
+    start: *const u8,
+    start_len_bytes: usize,
+    end: *const u8,
+    end_len_bytes: usize,
+    sync: bool,
+) -> Status {
+    guard(|| {
+        // SAFETY: a handle and buffers, as the header's conventions say.
+        let (keyspace, start, end) = unsafe {
+            let keyspace = handle(keyspace, "the keyspace")?;
+            (keyspace, bytes(start, start_len_bytes)?, bytes(end, end_len_bytes)?)
+        };
+        let options = WriteOptions { sync };
+        keyspace.shared.writing(|_| Ok(keyspace.inner.delete_range_with(start..end, options)?))
+    })
+}
+
+/// Merges all tables of the keyspace, which frees the space of deleted and overwritten entries, unless a
+/// snapshot still sees them.
+///
+/// Cost: reads and writes the whole keyspace about once per level.
+///
+/// Errors: IMBREX_STATUS_NO_SPACE, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_POISONED, IMBREX_STATUS_IO.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_keyspace_compact(keyspace: *const Keyspace) -> Status {
+    guard(|| {
+        // SAFETY: a handle, as the header's conventions say.
+        let keyspace = unsafe { handle(keyspace, "the keyspace")? };
+        keyspace.shared.writing(|_| Ok(keyspace.inner.compact_range(None, None)?))
+    })
+}
+
 /// Reads the value of a key into `buffer`.
 ///
 /// `out_len_bytes` receives the value's length. If it exceeds `len_bytes`, `buffer` holds only the
@@ -156,6 +194,27 @@ pub unsafe extern "C" fn imbrex_batch_delete(
             (handle_mut(batch, "the batch")?, handle(keyspace, "the keyspace")?, key)
         };
         batch.add(keyspace, |writes| writes.delete(&keyspace.inner, key))
+    })
+}
+
+/// Adds a delete of a range, as in imbrex_delete_range(). Errors: as imbrex_batch_put(), and
+/// IMBREX_STATUS_INVALID for an end below the start.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn imbrex_batch_delete_range(
+    batch: *mut Batch,
+    keyspace: *const Keyspace,
+    start: *const u8,
+    start_len_bytes: usize,
+    end: *const u8,
+    end_len_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: handles and buffers, as the header's conventions say.
+        let (batch, keyspace, start, end) = unsafe {
+            let (start, end) = (bytes(start, start_len_bytes)?, bytes(end, end_len_bytes)?);
+            (handle_mut(batch, "the batch")?, handle(keyspace, "the keyspace")?, start, end)
+        };
+        batch.add(keyspace, |writes| writes.delete_range(&keyspace.inner, start, end))
     })
 }
 

@@ -9,7 +9,8 @@
 //!   drive      a file system on it                     store      a store on it, its keyspaces
 //!   file       writers and readers                     entry      put, get, delete, batches
 //!   names      paths: rename, list, stat, locks        cursor     entries in order
-//!   process    a forked child is refused
+//!   process    a forked child is refused               snapshot   a store as it was at one moment
+//!                                                      making     create and format
 //!   ------------------------------------------- FileSystem, Db
 //! ```
 //!
@@ -31,9 +32,11 @@ mod cursor;
 mod drive;
 mod entry;
 mod file;
+mod making;
 mod names;
 mod open;
 mod process;
+mod snapshot;
 mod status;
 mod store;
 mod strings;
@@ -42,7 +45,9 @@ pub use cursor::*;
 pub use drive::*;
 pub use entry::*;
 pub use file::*;
+pub use making::*;
 pub use names::*;
+pub use snapshot::*;
 pub use status::*;
 pub use store::*;
 
@@ -50,7 +55,7 @@ pub use store::*;
 const _: fn() = || {
     fn used_by_all_at_once<T: Send + Sync>() {}
     fn used_by_one_at_a_time<T: Send>() {}
-    used_by_all_at_once::<(Drive, Writer, Reader, Names, Store, Keyspace)>();
+    used_by_all_at_once::<(Drive, Writer, Reader, Names, Store, Keyspace, Snapshot)>();
     used_by_one_at_a_time::<(Batch, Cursor)>();
 };
 

@@ -57,7 +57,17 @@ pub(crate) struct Shared {
 /// The stores that this process has open.
 static OPEN: Registry<Shared> = Registry::new();
 
+impl Store {
+    pub(crate) fn shared(&self) -> &Arc<Opened<Shared>> {
+        &self.shared
+    }
+}
+
 impl Shared {
+    pub(crate) fn db(&self) -> &Db {
+        &self.stack.db
+    }
+
     /// Runs a call that may write, unless a panic came before.
     pub(crate) fn writing<T>(
         &self,
@@ -108,8 +118,8 @@ fn open_images(paths: &DrivePaths, flash: Option<PathBuf>) -> Result<Shared, Fai
     Ok(Shared { stack, flash, is_read_only, fuse: Fuse::default(), workers })
 }
 
-/// Opens the store on the drive at `image_path`: an image file from `imbrex drive create`, or a block device
-/// prepared by `imbrex drive format`.
+/// Opens the store on the drive at `drive_path`: an image file, from imbrex_store_create() or `imbrex drive
+/// create`, or a block device such as /dev/sdb, formatted by imbrex_store_format() or `imbrex drive format`.
 ///
 /// `flash_path` is the flash drive of the store, from `--flash` of the same command; NULL for a layout
 /// without one. `layout` names the required layout; NULL accepts any. Every write with `sync` that an
@@ -122,16 +132,16 @@ fn open_images(paths: &DrivePaths, flash: Option<PathBuf>) -> Result<Shared, Fai
 /// flash drive or for reading; IMBREX_STATUS_UNSUPPORTED, IMBREX_STATUS_CORRUPT, IMBREX_STATUS_IO.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_open(
-    image_path: *const c_char,
+    drive_path: *const c_char,
     flash_path: *const c_char,
     layout: *const c_char,
     out: *mut *mut Store,
 ) -> Status {
     // SAFETY: strings and an out parameter, as the header's conventions say.
-    unsafe { open(image_path, flash_path, layout, false, out) }
+    unsafe { open(drive_path, flash_path, layout, false, out) }
 }
 
-/// Opens the store on the drive at `image_path` for reading. Nothing is written to the drive: the content of the
+/// Opens the store on the drive at `drive_path` for reading. Nothing is written to the drive: the content of the
 /// logs, and whatever recovery repairs, stays in memory.
 ///
 /// The file or the device need only be readable. Any number of processes can have a store open for reading, while
@@ -141,19 +151,19 @@ pub unsafe extern "C" fn imbrex_store_open(
 /// Errors: as imbrex_store_open(); IMBREX_STATUS_BUSY also if this process has the store open for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn imbrex_store_open_read_only(
-    image_path: *const c_char,
+    drive_path: *const c_char,
     flash_path: *const c_char,
     layout: *const c_char,
     out: *mut *mut Store,
 ) -> Status {
     // SAFETY: strings and an out parameter, as the header's conventions say.
-    unsafe { open(image_path, flash_path, layout, true, out) }
+    unsafe { open(drive_path, flash_path, layout, true, out) }
 }
 
 /// # Safety
 /// Strings and an out parameter, as the header's conventions say.
 unsafe fn open(
-    image_path: *const c_char,
+    drive_path: *const c_char,
     flash_path: *const c_char,
     layout: *const c_char,
     is_read_only: bool,
@@ -168,7 +178,7 @@ unsafe fn open(
                 true => None,
                 false => Some(Path::new(text(flash_path, "the flash drive's path")?)),
             };
-            (Path::new(text(image_path, "the image's path")?), flash, layout)
+            (Path::new(text(drive_path, "the drive's path")?), flash, layout)
         };
         let layout = layout_named(layout)?;
         let flash_path = flash.map_or(FlashPath::NotNamed, |flash| FlashPath::At(flash.into()));

@@ -164,6 +164,18 @@ impl Options {
         })
     }
 
+    /// Makes an empty store on the drive at `path`, an image or a block device that exists. Unlike [`Options::create`], it
+    /// formats a blank image without [`Options::erase`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]: there is no drive. Else as [`Options::create`].
+    pub fn format(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        self.make_on(path, &Formatting::rehearse_store, &mut |formatting, drives, runtime| {
+            formatting.closed_store(drives, runtime)
+        })
+    }
+
     /// Creates an empty file layer at `path`, without a store, and hands it to `fill`. A new image is removed if `fill`
     /// fails.
     pub(crate) fn create_files(
@@ -193,14 +205,7 @@ impl Options {
         };
         if path.exists() {
             self.check_may_format(path)?;
-            let found = self.paths(path, &runtime)?.find()?;
-            self.check_shape_of(path, found.main(), asked, &trial)?;
-            let geometry = *found.main().disk().geometry();
-            let advised = |error| refused(path, &geometry, asked, error, &trial);
-            let formatting = self.formatting(path, &geometry, asked, seed).map_err(advised)?;
-            let rehearsed = |copies| rehearse(&formatting, copies).map_err(advised);
-            let drives = found.blank(&self.erase, rehearsed)?;
-            return finish(&formatting, drives, &runtime);
+            return self.make_on(path, rehearse, finish);
         }
         let profile = self.asked_profile(path, asked, &trial)?;
         let formatting = self.formatting(path, &profile.geometry(), asked, seed)?;
@@ -212,6 +217,30 @@ impl Options {
         create_images(&main, flash.as_ref(), &runtime.clock, |drives| {
             finish(&formatting, drives, &runtime)
         })
+    }
+
+    /// Makes the drives at `path` into what `finish` makes of them, if they are blank or may be erased.
+    fn make_on<T>(
+        &self,
+        path: &Path,
+        rehearse: &Rehearse,
+        finish: &mut Finish<'_, T>,
+    ) -> Result<T, Error> {
+        let asked = self.asked_layout()?;
+        let runtime = self.the_runtime();
+        let seed = self.seed.unwrap_or_else(entropy_u64);
+        let trial = |geometry: &Geometry| {
+            let formatting = self.formatting(path, geometry, asked, seed)?;
+            rehearse(&formatting, blank_drives(&formatting, geometry, None)?)
+        };
+        let found = self.paths(path, &runtime)?.find()?;
+        self.check_shape_of(path, found.main(), asked, &trial)?;
+        let geometry = *found.main().disk().geometry();
+        let advised = |error| refused(path, &geometry, asked, error, &trial);
+        let formatting = self.formatting(path, &geometry, asked, seed).map_err(advised)?;
+        let rehearsed = |copies| rehearse(&formatting, copies).map_err(advised);
+        let drives = found.blank(&self.erase, rehearsed)?;
+        finish(&formatting, drives, &runtime)
     }
 
     /// Refuses a file that exists, unless it may be erased. A block device always exists.

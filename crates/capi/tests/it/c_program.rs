@@ -73,3 +73,51 @@ fn works_from_c_and_from_cxx() {
         assert_eq!(said, "stored\nthe drive is NULL\n");
     }
 }
+
+/// The library as an installation has it: found by pkg-config, and loaded by the name with the number of its ABI.
+#[test]
+fn the_example_runs_with_the_installed_library() {
+    let needed = ["make", "pkg-config", "readelf"];
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    let (Some(compiler), true) = (compiler(), needed.iter().all(is_there)) else {
+        println!(
+            "SKIPPED: a C compiler, make, pkg-config and readelf are needed to test the installation"
+        );
+        return;
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dir = tempfile::tempdir().unwrap();
+    let prefix = dir.path().join("usr");
+    let set = |name: &str, path: &Path| format!("{name}={}", path.display());
+    let (prefix_is, built_is) = (set("PREFIX", &prefix), set("BUILT", &library_dir()));
+    run(Command::new("make").arg("-C").arg(root).args(["install", &prefix_is, &built_is]));
+    let flags = run(Command::new("pkg-config")
+        .args(["--cflags", "--libs", "imbrex"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    let program = dir.path().join("hello");
+    let mut command = Command::new(compiler);
+    command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+    run(command.arg(root.join("examples/hello.c")).args(flags.split_whitespace()));
+    let needs = run(Command::new("readelf").arg("-d").arg(&program));
+    assert!(needs.contains("[libimbrex_capi.so.0]"), "{needs}");
+    let image = dir.path().join("d.imbrex");
+    let hello = || {
+        let mut command = Command::new(&program);
+        command.arg(&image).env("LD_LIBRARY_PATH", prefix.join("lib"));
+        command
+    };
+    assert_eq!(run(&mut hello()), "banana\napple\n");
+    let again = hello().output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(told.contains("it exists already"), "{told}");
+}
+
+#[test]
+fn the_guide_shows_the_example() {
+    let page = include_str!("../../../../docs/guide/c.md");
+    assert!(
+        page.contains(include_str!("../../examples/hello.c")),
+        "docs/guide/c.md differs from examples/hello.c"
+    );
+}

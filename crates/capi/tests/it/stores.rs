@@ -2,12 +2,15 @@
 
 use super::drives::{last_error, make, make_pair, make_with};
 use imbrex_capi::{
-    Batch, Cursor, Entry, Keyspace, Status, Store, imbrex_batch_close, imbrex_batch_delete,
-    imbrex_batch_open, imbrex_batch_put, imbrex_batch_write, imbrex_cursor_close,
-    imbrex_cursor_next, imbrex_cursor_open, imbrex_cursor_seek, imbrex_delete, imbrex_get,
-    imbrex_keyspace_close, imbrex_keyspace_open, imbrex_put, imbrex_store_close,
-    imbrex_store_flush, imbrex_store_get_property, imbrex_store_open, imbrex_store_open_read_only,
-    imbrex_store_sync, imbrex_store_wait_idle,
+    Batch, Cursor, Entry, Keyspace, Snapshot, Status, Store, imbrex_batch_close,
+    imbrex_batch_delete, imbrex_batch_delete_range, imbrex_batch_open, imbrex_batch_put,
+    imbrex_batch_write, imbrex_cursor_close, imbrex_cursor_next, imbrex_cursor_open,
+    imbrex_cursor_prev, imbrex_cursor_seek, imbrex_cursor_seek_for_prev, imbrex_delete,
+    imbrex_delete_range, imbrex_get, imbrex_keyspace_close, imbrex_keyspace_compact,
+    imbrex_keyspace_open, imbrex_put, imbrex_snapshot_close, imbrex_snapshot_cursor_open,
+    imbrex_snapshot_get, imbrex_snapshot_open, imbrex_store_close, imbrex_store_create,
+    imbrex_store_flush, imbrex_store_format, imbrex_store_get_property, imbrex_store_open,
+    imbrex_store_open_read_only, imbrex_store_sync, imbrex_store_wait_idle,
 };
 use imbrex_clockwork::fan_out;
 use imbrex_disk_sim::SimDisk;
@@ -368,4 +371,143 @@ fn a_store_opens_with_its_flash_drive() {
         assert_eq!(get(fruit, &number.to_be_bytes()), Ok(vec![7; 9000]));
     }
     close(store, &[fruit]);
+}
+
+fn c_path(path: &Path) -> CString {
+    CString::new(path.to_str().unwrap()).unwrap()
+}
+
+/// An image of 64 MiB, with `layout` or the usual one.
+fn create(path: &Path, layout: Option<&CStr>) -> Status {
+    let (path, layout) = (c_path(path), layout.map_or(null(), CStr::as_ptr));
+    // SAFETY: strings that live as long as the call.
+    unsafe { imbrex_store_create(path.as_ptr(), null(), layout, null(), 64 << 20) }
+}
+
+fn format(path: &Path, layout: Option<&CStr>, erase: Option<&CStr>) -> Status {
+    let (path, layout) = (c_path(path), layout.map_or(null(), CStr::as_ptr));
+    let erase = erase.map_or(null(), CStr::as_ptr);
+    // SAFETY: strings that live as long as the call.
+    unsafe { imbrex_store_format(path.as_ptr(), null(), layout, erase) }
+}
+
+#[test]
+fn stores_are_created_and_formatted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("drive");
+    assert_eq!(format(&path, None, None), Status::NotFound, "{}", last_error());
+    assert_eq!(create(&path, None), Status::Ok, "{}", last_error());
+    assert_eq!(create(&path, None), Status::Exists, "{}", last_error());
+    let store = store_at(&path);
+    let (_, keyspace) = keyspace_of(store, c"default", false);
+    assert_eq!(put(keyspace, b"apple", b"red", true), Status::Ok);
+    assert_eq!(format(&path, None, Some(c"")), Status::Busy, "{}", last_error());
+    close(store, &[keyspace]);
+    assert_eq!(format(&path, None, None), Status::Exists);
+    assert!(last_error().contains("it holds a store"), "{}", last_error());
+    assert_eq!(format(&path, Some(c"gear"), Some(c"")), Status::Ok, "{}", last_error());
+    let (status, store) = open_as(&path, None, Some("gear"));
+    assert_eq!(status, Status::Ok, "{}", last_error());
+    let (_, keyspace) = keyspace_of(store, c"default", false);
+    assert_eq!(get(keyspace, b"apple"), Err(Status::NotFound));
+    close(store, &[keyspace]);
+    let short = dir.path().join("short");
+    let layout = Some(c"leveldb-banded");
+    assert_eq!(create(&short, layout), Status::Invalid);
+    assert!(last_error().contains("use 458 MiB or more"), "{}", last_error());
+    assert!(!short.exists());
+    assert_eq!(create(&short, Some(c"lsm")), Status::Invalid, "{}", last_error());
+}
+
+fn entry_key(entry: &Entry) -> Option<String> {
+    if entry.key.is_null() {
+        return None;
+    }
+    // SAFETY: the cursor has not moved since.
+    let key = unsafe { std::slice::from_raw_parts(entry.key, entry.key_len_bytes) };
+    Some(String::from_utf8_lossy(key).into_owned())
+}
+
+#[test]
+fn a_cursor_goes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store_at(&dir.path().join("drive"));
+    let (_, keyspace) = keyspace_of(store, c"default", false);
+    for key in ["a", "b", "c"] {
+        assert_eq!(put(keyspace, key.as_bytes(), b"", false), Status::Ok);
+    }
+    let mut cursor: *mut Cursor = null_mut();
+    let mut entry = Entry { key: null(), key_len_bytes: 0, value: null(), value_len_bytes: 0 };
+    let at = &raw mut entry;
+    // SAFETY: handles that are open, keys as long as said, an out parameter.
+    unsafe {
+        let key = |status: Status| {
+            assert_eq!(status, Status::Ok, "{}", last_error());
+            entry_key(&*at)
+        };
+        assert_eq!(imbrex_cursor_open(keyspace, &raw mut cursor), Status::Ok);
+        assert_eq!(key(imbrex_cursor_prev(cursor, at)), None, "no position");
+        let last = imbrex_cursor_seek_for_prev(cursor, null(), 0, at);
+        assert_eq!(key(last).as_deref(), Some("c"));
+        assert_eq!(key(imbrex_cursor_prev(cursor, at)).as_deref(), Some("b"));
+        assert_eq!(key(imbrex_cursor_next(cursor, at)).as_deref(), Some("c"), "it turns");
+        let before = imbrex_cursor_seek_for_prev(cursor, b"bb".as_ptr(), 2, at);
+        assert_eq!(key(before).as_deref(), Some("b"));
+        assert_eq!(key(imbrex_cursor_prev(cursor, at)).as_deref(), Some("a"));
+        assert_eq!(key(imbrex_cursor_prev(cursor, at)), None);
+        let none = imbrex_cursor_seek_for_prev(cursor, b"A".as_ptr(), 1, at);
+        assert_eq!(key(none), None);
+        assert_eq!(imbrex_cursor_close(cursor), Status::Ok);
+    }
+    close(store, &[keyspace]);
+}
+
+#[test]
+fn ranges_are_deleted_and_a_snapshot_still_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = ["one", "two"].map(|name| store_at(&dir.path().join(name)));
+    let [keyspace, other] = stores.map(|store| keyspace_of(store, c"default", false).1);
+    for key in ["a", "b", "c", "d"] {
+        assert_eq!(put(keyspace, key.as_bytes(), b"old", false), Status::Ok);
+    }
+    let (mut snapshot, mut cursor): (*mut Snapshot, *mut Cursor) = (null_mut(), null_mut());
+    let mut batch: *mut Batch = null_mut();
+    let mut entry = Entry { key: null(), key_len_bytes: 0, value: null(), value_len_bytes: 0 };
+    let (mut value, mut len) = ([0_u8; 8], 0);
+    let [a, b, d] = [b"a".as_ptr(), b"b".as_ptr(), b"d".as_ptr()];
+    // SAFETY: handles that are open, keys and buffers as long as said, out parameters.
+    unsafe {
+        assert_eq!(imbrex_snapshot_open(stores[0], &raw mut snapshot), Status::Ok);
+        assert_eq!(imbrex_delete_range(keyspace, d, 1, b, 1, true), Status::Invalid);
+        assert_eq!(imbrex_delete_range(keyspace, b, 1, d, 1, true), Status::Ok);
+        assert_eq!(keys_from(keyspace, b""), ["a", "d"]);
+        assert_eq!(imbrex_batch_open(&raw mut batch), Status::Ok);
+        assert_eq!(imbrex_batch_delete_range(batch, keyspace, d, 1, b, 1), Status::Invalid);
+        assert_eq!(imbrex_batch_delete_range(batch, keyspace, a, 1, b, 1), Status::Ok);
+        assert_eq!(imbrex_batch_delete_range(batch, other, a, 1, b, 1), Status::Invalid);
+        assert_eq!(imbrex_batch_write(batch, true), Status::Ok);
+        assert_eq!(imbrex_batch_close(batch), Status::Ok);
+        assert_eq!(keys_from(keyspace, b""), ["d"]);
+        assert_eq!(imbrex_keyspace_compact(keyspace), Status::Ok, "{}", last_error());
+        let (to, room, out) = (value.as_mut_ptr(), value.len(), &raw mut len);
+        let old = imbrex_snapshot_get(snapshot, keyspace, b, 1, to, room, out);
+        assert_eq!((old, &value[..len]), (Status::Ok, &b"old"[..]));
+        let foreign = imbrex_snapshot_get(snapshot, other, b, 1, value.as_mut_ptr(), 8, out);
+        assert_eq!(foreign, Status::Invalid, "{}", last_error());
+        let foreign = imbrex_snapshot_cursor_open(snapshot, other, &raw mut cursor);
+        assert_eq!(foreign, Status::Invalid, "{}", last_error());
+        let opened = imbrex_snapshot_cursor_open(snapshot, keyspace, &raw mut cursor);
+        assert_eq!(opened, Status::Ok, "{}", last_error());
+        assert_eq!(imbrex_snapshot_close(snapshot), Status::Ok);
+        let mut keys = Vec::new();
+        let mut status = imbrex_cursor_seek(cursor, null(), 0, &raw mut entry);
+        while let (Status::Ok, Some(key)) = (status, entry_key(&entry)) {
+            keys.push(key);
+            status = imbrex_cursor_next(cursor, &raw mut entry);
+        }
+        assert_eq!((status, keys.concat().as_str()), (Status::Ok, "abcd"));
+        assert_eq!(imbrex_cursor_close(cursor), Status::Ok);
+    }
+    close(stores[0], &[keyspace]);
+    close(stores[1], &[other]);
 }
