@@ -151,6 +151,40 @@ fn a_base_merge_goes_on_after_a_crash() {
     assert!(under_way_count > 0, "the metrics show a merge under way");
 }
 
+/// The base merges since the store was opened.
+struct Merged {
+    piece_count: usize,
+    /// Entries and bytes that the pieces read; what a running piece has read counts.
+    entry_count: u64,
+    len_bytes: u64,
+    /// The longest piece.
+    piece_entry_count_max: u64,
+    piece_len_bytes_max: u64,
+}
+
+impl Merged {
+    fn of(db: &Db) -> Merged {
+        let metrics = db.metrics();
+        let pieces: Vec<_> =
+            metrics.compactions.iter().filter(|line| line.plan.contains("base merge")).collect();
+        let running = metrics.running.iter().map(|compaction| compaction.done_len_bytes);
+        Merged {
+            piece_count: pieces.len(),
+            entry_count: pieces.iter().map(|line| line.entry_count).sum(),
+            len_bytes: pieces.iter().map(|line| line.in_len_bytes).chain(running).sum(),
+            piece_entry_count_max: pieces.iter().map(|line| line.entry_count).max().unwrap_or(0),
+            piece_len_bytes_max: pieces.iter().map(|line| line.in_len_bytes).max().unwrap_or(0),
+        }
+    }
+}
+
+/// How a store stops in the midst of a base merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Close,
+    PowerCut,
+}
+
 /// Lets background jobs make single steps until `ready`.
 fn step_until(stage: &Stage, mut ready: impl FnMut() -> bool) {
     stage.runtime.scheduler.wait_until(&mut ready).unwrap();
@@ -176,6 +210,64 @@ fn before_a_base_merge(stage: &Stage, map: &mut Map) -> Db {
     stage.reopen(long_merges()).unwrap()
 }
 
+/// The partition's merge, all at once.
+fn whole_merge() -> Merged {
+    let stage = seeded(36, 3);
+    let db = before_a_base_merge(&stage, &mut Map::new());
+    db.wait_idle().unwrap();
+    let whole = Merged::of(&db);
+    db.close().unwrap();
+    stage.world.drop_jobs();
+    whole
+}
+
+/// A merge that started again would read all that it had read before once more.
+#[test]
+fn a_base_merge_that_is_cut_short_reads_nothing_twice_but_one_piece() {
+    let whole = whole_merge();
+    assert!(whole.piece_count >= 4, "{} pieces", whole.piece_count);
+    for (end, quarters, steps) in
+        [(End::Close, 1, 1), (End::PowerCut, 2, 5), (End::PowerCut, 3, 1), (End::Close, 3, 3)]
+    {
+        let piece_count = whole.piece_count * quarters / 4;
+        let what = format!("{end:?} after {piece_count} pieces and {steps} steps");
+        let stage = seeded(36, 3);
+        let mut map = Map::new();
+        let db = before_a_base_merge(&stage, &mut map);
+        step_until(&stage, || Merged::of(&db).piece_count == piece_count);
+        let mut steps_left = steps;
+        step_until(&stage, || {
+            steps_left -= 1;
+            steps_left < 0
+        });
+        let before = Merged::of(&db);
+        let merge = db.metrics().keyspaces[0].partitions.clone().unwrap().base_merge.unwrap();
+        assert!(0 < merge.base_done_len_bytes, "{what}: {merge:?}");
+        assert!(merge.base_done_len_bytes < merge.base_len_bytes, "{what}: {merge:?}");
+        match end {
+            End::Close => db.close().unwrap(),
+            End::PowerCut => stage.crash(db, &mut Prng::new(5)),
+        }
+        let db = stage.reopen(long_merges()).unwrap();
+        let resumed = db.metrics().keyspaces[0].partitions.clone().unwrap().base_merge.unwrap();
+        assert_eq!(resumed.next_key, merge.next_key, "{what}");
+        db.wait_idle().unwrap();
+        let after = Merged::of(&db);
+        assert!(before.piece_count + after.piece_count > whole.piece_count / 2, "{what}");
+        let piece_entry_count = before.piece_entry_count_max.max(after.piece_entry_count_max);
+        let (entries, entries_max) =
+            (before.entry_count + after.entry_count, whole.entry_count + piece_entry_count);
+        assert!(entries <= entries_max, "{what}: {entries} entries, at most {entries_max}");
+        let piece_len_bytes = before.piece_len_bytes_max.max(after.piece_len_bytes_max);
+        let (bytes, bytes_max) =
+            (before.len_bytes + after.len_bytes, whole.len_bytes + piece_len_bytes);
+        assert!(bytes <= bytes_max, "{what}: {bytes} bytes, at most {bytes_max}");
+        compare(&db, &map, &what);
+        db.close().unwrap();
+        stage.world.drop_jobs();
+    }
+}
+
 /// While a piece runs, the metrics show it; what is in the catalog is the same for an open store and
 /// for tools that only read the catalog.
 #[test]
@@ -195,7 +287,7 @@ fn the_metrics_show_a_base_merge_and_the_piece_that_runs() {
         if let Some(merge) = own.base_merge.filter(|_| is_piece) {
             assert_eq!(merge.wait, Some(MergeWait::Running), "{merge:?}");
         }
-        pieces(&db).len() == 2
+        Merged::of(&db).piece_count == 2
     });
     assert!(was_running && done_len_bytes > 0, "a piece was seen running");
     let metrics = db.metrics();
