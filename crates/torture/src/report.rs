@@ -49,6 +49,9 @@ pub struct Report {
     pub next_random: u64,
 }
 
+/// The level of the base in lazy leveling: the last one.
+const BASE_LEVEL: u8 = 6;
+
 /// What the policies did in a run, and which of their actions were stopped midway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkCounts {
@@ -62,6 +65,10 @@ pub struct WorkCounts {
     pub set_count: u64,
     /// Merges within one level: SMRDB's.
     pub overlap_merge_count: u64,
+    /// Merges of lazy leveling above its base.
+    pub mid_merge_count: u64,
+    /// Pieces of base merges of lazy leveling.
+    pub piece_count: u64,
     /// Tables written before others that lie further on: filled holes, split bands.
     pub insert_count: u64,
     /// Bands that were read, modified and rewritten.
@@ -72,6 +79,8 @@ pub struct WorkCounts {
     pub cut_turn_count: u64,
     /// Merges of a set that were stopped midway.
     pub cut_set_count: u64,
+    /// Pieces of base merges that were stopped midway.
+    pub cut_piece_count: u64,
     /// Cleanings that were stopped midway.
     pub cut_cleaning_count: u64,
     /// Rewrites of a band that were stopped midway, and that opening finished.
@@ -102,6 +111,11 @@ impl WorkCounts {
             if compaction == CompactionKind::SetAware {
                 self.set_count += table_counts.iter().filter(is_set).count() as u64;
             }
+            if compaction == CompactionKind::Lazy && line.output_table_count > 0 {
+                let is_piece = line.output_level == BASE_LEVEL;
+                self.piece_count += u64::from(is_piece);
+                self.mid_merge_count += u64::from(!is_piece);
+            }
             let is_within = line.level > 0 && line.level == line.output_level;
             self.overlap_merge_count += u64::from(is_within);
         }
@@ -121,6 +135,10 @@ impl WorkCounts {
             && plan.starts_with("merge")
             && levels.iter().any(|&level| level != "L0" && level != "L1");
         self.cut_set_count += u64::from(is_set);
+        let is_piece = compaction == CompactionKind::Lazy
+            && plan.starts_with("merge")
+            && levels.contains(&&*format!("L{BASE_LEVEL}"));
+        self.cut_piece_count += u64::from(is_piece);
     }
 }
 
@@ -132,11 +150,14 @@ impl AddAssign for WorkCounts {
             turn_count,
             set_count,
             overlap_merge_count,
+            mid_merge_count,
+            piece_count,
             insert_count,
             band_rewrite_count,
             cut_merge_count,
             cut_turn_count,
             cut_set_count,
+            cut_piece_count,
             cut_cleaning_count,
             cut_rewrite_count,
             full_end_damage_count,
@@ -147,11 +168,14 @@ impl AddAssign for WorkCounts {
         self.turn_count += turn_count;
         self.set_count += set_count;
         self.overlap_merge_count += overlap_merge_count;
+        self.mid_merge_count += mid_merge_count;
+        self.piece_count += piece_count;
         self.insert_count += insert_count;
         self.band_rewrite_count += band_rewrite_count;
         self.cut_merge_count += cut_merge_count;
         self.cut_turn_count += cut_turn_count;
         self.cut_set_count += cut_set_count;
+        self.cut_piece_count += cut_piece_count;
         self.cut_cleaning_count += cut_cleaning_count;
         self.cut_rewrite_count += cut_rewrite_count;
         self.full_end_damage_count += full_end_damage_count;
@@ -167,11 +191,15 @@ impl fmt::Display for WorkCounts {
         for (what, count, cut_count) in [
             ("gear turns", self.turn_count, self.cut_turn_count),
             ("sets", self.set_count, self.cut_set_count),
+            ("pieces of base merges", self.piece_count, self.cut_piece_count),
             ("band rewrites", self.band_rewrite_count, self.cut_rewrite_count),
         ] {
             if count > 0 {
                 write!(f, ", {count} {what} ({cut_count} cut)")?;
             }
+        }
+        if self.mid_merge_count > 0 {
+            write!(f, ", {} mid merges", self.mid_merge_count)?;
         }
         if self.overlap_merge_count > 0 {
             write!(f, ", {} merges within a level", self.overlap_merge_count)?;

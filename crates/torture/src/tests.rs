@@ -60,7 +60,7 @@ type Count = fn(&WorkCounts) -> u64;
 /// A layout's special work happens in its runs, and power cuts hit it midway.
 #[test]
 fn every_step_of_the_layouts_is_cut_midway() {
-    let told: [(&str, &[(&str, Count)]); 6] = [
+    let told: [(&str, &[(&str, Count)]); 7] = [
         ("layout-gear", &[("turns", |d| d.turn_count), ("cut turns", |d| d.cut_turn_count)]),
         (
             "layout-sealdb",
@@ -68,6 +68,14 @@ fn every_step_of_the_layouts_is_cut_midway() {
                 ("sets", |d| d.set_count),
                 ("cut sets", |d| d.cut_set_count),
                 ("band splits", |d| d.insert_count),
+            ],
+        ),
+        (
+            "layout-imbrex-zones",
+            &[
+                ("mid merges", |d| d.mid_merge_count),
+                ("pieces of base merges", |d| d.piece_count),
+                ("cut pieces", |d| d.cut_piece_count),
             ],
         ),
         ("layout-sets-banded", &[("sets", |d| d.set_count)]),
