@@ -16,6 +16,7 @@
 //! ```
 //!
 //! The runs of one size class, a multiple of the length of a table, are a list in order of address.
+//! A run without a size is in no list: a search that looks at a part of a list would find only such runs.
 //! Both searches visit classes in order. They cost the logarithm of the number of runs, plus the
 //! length of one list of runs that may or may not be large enough.
 //!
@@ -260,22 +261,27 @@ impl FreeRuns {
     fn insert(&mut self, run: BlockRange) {
         let size = self.size_of(run);
         self.by_start.insert(run.start, run.len);
-        self.classes.entry(self.class_of(size)).or_default().insert(run.start);
+        if !size.is_zero() {
+            self.classes.entry(self.class_of(size)).or_default().insert(run.start);
+        }
         self.len += run.len;
         self.size += size;
     }
 
     fn remove(&mut self, run: BlockRange) {
         let size = self.size_of(run);
-        let class = self.class_of(size);
         self.by_start.remove(&run.start);
-        let list = self.classes.get_mut(&class).expect("every run is in the list of its class");
+        self.len -= run.len;
+        self.size -= size;
+        if size.is_zero() {
+            return;
+        }
+        let class = self.class_of(size);
+        let list = self.classes.get_mut(&class).expect("a run that can be written is listed");
         list.remove(&run.start);
         if list.is_empty() {
             self.classes.remove(&class);
         }
-        self.len -= run.len;
-        self.size -= size;
     }
 
     fn class_of(&self, size: Blocks) -> u64 {
@@ -285,21 +291,25 @@ impl FreeRuns {
     /// Returns the first violation, in words.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut end = None;
+        let mut writable_count = 0;
         for run in self.iter() {
             if end.is_some_and(|end| run.start <= end) {
                 return Err(format!("free runs touch or overlap at {}", run.start));
             }
             end = Some(run.end());
-            let class = self.class_of(self.size_of(run));
-            if !self.classes.get(&class).is_some_and(|list| list.contains(&run.start)) {
-                return Err(format!("free run {run} is not in the list of its class, {class}"));
+            let size = self.size_of(run);
+            let class = self.class_of(size);
+            let is_listed = self.classes.get(&class).is_some_and(|list| list.contains(&run.start));
+            if is_listed == size.is_zero() {
+                let listed = if is_listed { "in the list" } else { "not in the list" };
+                return Err(format!("free run {run} of size {size} is {listed} of class {class}"));
             }
+            writable_count += usize::from(!size.is_zero());
         }
         let listed: usize = self.classes.values().map(BTreeSet::len).sum();
-        if listed != self.by_start.len() {
+        if listed != writable_count {
             return Err(format!(
-                "{listed} free runs are listed, but {} exist",
-                self.by_start.len()
+                "{listed} free runs are listed, but {writable_count} can be written"
             ));
         }
         let len: Blocks = self.iter().map(|r| r.len).sum();

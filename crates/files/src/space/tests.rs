@@ -240,6 +240,23 @@ fn what_fits_a_hole_leaves_its_guard() {
     free.check().unwrap();
 }
 
+/// Crumbs were in the list of the shortest runs, of which a search looks at the first 32. So a log of one block
+/// found no place on a drive with 25 MiB to write, and its caller was told both numbers.
+#[test]
+fn crumbs_hide_no_run_that_can_be_written() {
+    let rule = shingled(10, 2);
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(10_000), rule }).unwrap();
+    let mut free = FreeRuns::new(&geometry, Blocks::new(64));
+    for crumb in 0..100 {
+        free.give(range(100 + 50 * crumb, 25));
+    }
+    free.give(range(8000, 80));
+    let find = |fit| free.find(Blocks::new(1), fit, &BTreeMap::new());
+    assert_eq!(find(Fit::Tightest), Some(range(8000, 80)));
+    assert_eq!(find(Fit::Lowest), Some(range(8000, 80)));
+    free.check().unwrap();
+}
+
 #[test]
 fn an_open_log_keeps_its_guard_blank() {
     let mut map = unzoned(shingled(10, 2), 200, 4);
