@@ -49,8 +49,8 @@ const LAZY_TABLES_PER_DRIVE_MIN: u64 = 512;
 /// A table is written in one turn at the disk, which a put may have to wait for. A longer one also costs
 /// scans and space.
 const LAZY_TABLE_LEN_BYTES: u64 = 8 << 20;
-/// More tables would take too much memory, so those of long drives are longer.
-const LAZY_TABLES_PER_DRIVE_MAX: u64 = 512 << 10;
+/// Each table takes 2 KB of memory, so those of long drives are longer.
+const LAZY_TABLES_PER_DRIVE_MAX: u64 = 64 << 10;
 /// A merge of a partition reads from a score of places in turn.
 const LAZY_READ_LEN_BYTES: usize = 4 << 20;
 const LAZY_TABLE_LEN_BYTES_MIN: u64 = 1 << 20;
