@@ -112,7 +112,7 @@ fn partitions(report: &mut Report, own: &PartitionMetrics) {
     report.row("base merge", merge_words(merge), merge_json(merge));
     if let Some(wait) = &merge.wait {
         let (name, bytes) = wait_json(wait);
-        let json = json!({ "for": name, "bytes": bytes });
+        let json = json!({ "wait": name, "bytes": bytes });
         report.row("base merge waits for", wait.to_string(), json);
     }
 }
@@ -120,8 +120,8 @@ fn partitions(report: &mut Report, own: &PartitionMetrics) {
 /// The name of what a base merge waits for, and of how many bytes, if it is writes.
 fn wait_json(wait: &MergeWait) -> (&'static str, Option<u64>) {
     match wait {
-        MergeWait::Running => ("nothing, it runs", None),
-        MergeWait::Due => ("nothing, it is due", None),
+        MergeWait::Running => ("running", None),
+        MergeWait::Due => ("due", None),
         MergeWait::Writes { slack_bytes, due_below_bytes } => {
             ("writes", Some(slack_bytes.saturating_sub(*due_below_bytes)))
         }
@@ -161,6 +161,7 @@ fn engine(report: &mut Report, metrics: &Metrics) {
     count(report, "cache hits", metrics.cache_hit_count);
     count(report, "cache misses", metrics.cache_miss_count);
     bytes(report, "cache memory", metrics.cache_len_bytes);
+    count(report, "open tables", metrics.open_table_count as u64);
     bytes(report, "table memory", metrics.table_memory_len_bytes);
 }
 

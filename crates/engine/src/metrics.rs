@@ -302,6 +302,11 @@ impl fmt::Display for Metrics {
         for why in &self.tables_set_aside {
             writeln!(f, "set aside {why}")?;
         }
+        for running in &self.running {
+            let RunningCompaction { keyspace, plan, len_bytes, done_len_bytes } = running;
+            let (done, all) = (mb(*done_len_bytes), mb(*len_bytes));
+            writeln!(f, "running   {done:.1} of {all:.1} MB, keyspace {keyspace}: {plan}")?;
+        }
         writeln!(f, "write amplification {:.2}", self.write_amp_ratio)?;
         let stalls = [
             ("stop", self.stall_stop),
@@ -325,7 +330,34 @@ impl fmt::Display for Metrics {
                     level.entry_count
                 )?;
             }
+            if let Some(own) = &keyspace.partitions {
+                write!(f, "{own}")?;
+            }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for PartitionMetrics {
+    /// Sums over all partitions, and the base merge under way.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum =
+            |of: fn(&PartitionShape) -> u64| self.shapes.iter().map(of).sum::<u64>() as f64 / 1e6;
+        let (base, upper) = (sum(|shape| shape.base.len_bytes), sum(|shape| shape.upper_len_bytes));
+        let dead = sum(|shape| shape.dead_len_bytes_max);
+        let count = self.count;
+        writeln!(
+            f,
+            "  {count} partitions: base {base:.1} MB, above it {upper:.1} MB, at most {dead:.1} MB dead"
+        )?;
+        let Some(merge) = &self.base_merge else { return Ok(()) };
+        let [done, all, left] =
+            [merge.base_done_len_bytes, merge.base_len_bytes, merge.left_len_bytes]
+                .map(|bytes| bytes as f64 / 1e6);
+        write!(f, "  base merge: base {done:.1} of {all:.1} MB, {left:.1} MB of runs left")?;
+        match &merge.wait {
+            Some(wait) => writeln!(f, "; waits for {wait}"),
+            None => writeln!(f),
+        }
     }
 }

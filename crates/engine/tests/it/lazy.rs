@@ -292,6 +292,8 @@ fn the_metrics_show_a_base_merge_and_the_piece_that_runs() {
     assert!(was_running && done_len_bytes > 0, "a piece was seen running");
     let metrics = db.metrics();
     let own = metrics.keyspaces[0].partitions.clone().unwrap();
+    let words = metrics.to_string();
+    assert!(words.contains("  1 partitions: base ") && words.contains("; waits for "), "{words}");
     let [shape] = &own.shapes[..] else { panic!("{:?}", own.shapes) };
     let level_bytes: u64 = metrics.keyspaces[0].levels.iter().map(|l| l.len_bytes).sum();
     assert_eq!(shape.len_bytes(), level_bytes);
