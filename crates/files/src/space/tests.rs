@@ -241,7 +241,7 @@ fn what_fits_a_hole_leaves_its_guard() {
 }
 
 /// Crumbs were in the list of the shortest runs, of which a search looks at the first 32. So a log of one block
-/// found no place on a drive with 25 MiB to write, and its caller was told both numbers.
+/// found no place on a drive with 25 MiB to write, and the error had both numbers.
 #[test]
 fn crumbs_hide_no_run_that_can_be_written() {
     let rule = shingled(10, 2);
