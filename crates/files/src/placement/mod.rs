@@ -26,6 +26,7 @@ mod options;
 mod policy;
 mod sets;
 mod track_order;
+mod track_positions;
 mod track_tiers;
 mod tracks;
 mod zone_per_level;
@@ -38,6 +39,7 @@ use lanes::InLanes;
 use log_structured::{LogStructured, Victim};
 use sets::InSets;
 use track_order::{Order, TrackOrder};
+use track_positions::TrackPositions;
 use track_tiers::TrackTiers;
 use tracks::OnTracks;
 use zone_per_level::ZonePerLevel;
@@ -66,6 +68,7 @@ const TABLE: &[(&str, Build)] = &[
     (track_tiers::NAIVE, |o| Box::new(OnTracks(TrackTiers::new(Rewriting::Naive, o)))),
     (track_tiers::MERGED, |o| Box::new(OnTracks(TrackTiers::new(Rewriting::Merged, o)))),
     (track_tiers::FULLEST, |o| Box::new(OnTracks(TrackTiers::from_fullest(o)))),
+    (track_positions::NAME, |o| Box::new(OnTracks(TrackPositions::new(o)))),
 ];
 
 impl PlacementKind {

@@ -345,6 +345,7 @@ fn policies_are_found_by_name() {
         "track-tiers-naive",
         "track-tiers",
         "track-tiers-fullest",
+        "track-positions",
     ];
     assert_eq!(names, known);
     for name in names {

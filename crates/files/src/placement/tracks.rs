@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a table of 3.5 tracks   | track | track | track | half |      a track belongs to one table
-//!   logs, small files       pieces of top tracks
+//!   logs, small files       pieces of top tracks; with some policies the ends of tables that move freely, too
 //!   nearly full             whatever is free, in pieces: top tracks first; last what the same plan left of a track
 //! ```
 //!
@@ -144,13 +144,25 @@ pub(super) fn plan(
     files: &[FileRequest],
     next: &dyn Fn(&TrackDraft<'_>, &FileRequest) -> Option<u64>,
 ) -> Result<Vec<Planned>, NoSpace> {
+    plan_sharing(space, files, next, &|_, _| None)
+}
+
+/// As [`plan`], for files that may share top tracks. If the rest of a file is shorter than a broken top
+/// track has room for, it goes there: to the one nearest to the track that `near` returns.
+pub(super) fn plan_sharing(
+    space: &SpaceMap,
+    files: &[FileRequest],
+    next: &dyn Fn(&TrackDraft<'_>, &FileRequest) -> Option<u64>,
+    near: &dyn Fn(&TrackDraft<'_>, &FileRequest) -> Option<u64>,
+) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
     let mut draft = TrackDraft::new(space);
     files
         .iter()
         .map(|file| {
+            let near = near(&draft, file);
             let ranges = draft
-                .place(file, next)
+                .place(file, next, near)
                 .ok_or_else(|| NoSpace { needed: file.blocks(), free: draft.left() })?;
             Ok(Planned::alone(fill(&ranges, file.len_bytes)))
         })
@@ -215,6 +227,7 @@ impl<'a> TrackDraft<'a> {
         &mut self,
         file: &FileRequest,
         next: &dyn Fn(&TrackDraft<'_>, &FileRequest) -> Option<u64>,
+        near: Option<u64>,
     ) -> Option<Vec<BlockRange>> {
         let mut left = file.blocks();
         let mut ranges = Vec::new();
@@ -222,6 +235,7 @@ impl<'a> TrackDraft<'a> {
             let is_short = file.hints.kind != FileKind::Table && ranges.is_empty();
             let range = None
                 .or_else(|| if is_short { self.short(left) } else { None })
+                .or_else(|| self.share(near?, left))
                 .or_else(|| self.whole(next(self, file)?, left))
                 .or_else(|| self.piece(TrackTier::Top, left))
                 .or_else(|| self.piece(TrackTier::Bottom, left))
@@ -261,6 +275,44 @@ impl<'a> TrackDraft<'a> {
         let found = free.filter(|piece| len <= piece.len).min_by_key(|piece| piece.len)?;
         self.tops_left -= len;
         Some(self.cut(found, len))
+    }
+
+    /// A piece of a top track near `to` that holds all of `len`: of a broken track, or of one that this plan
+    /// began.
+    fn share(&mut self, to: u64, len: Blocks) -> Option<BlockRange> {
+        if self.tops_left < len {
+            return None;
+        }
+        let broken = self.tracks.partial(TrackTier::Top);
+        let above = broken.range(to..).take(LOOK_COUNT_MAX);
+        let below = broken.range(..to).rev().take(LOOK_COUNT_MAX);
+        let pieces_of = |&track: &u64| {
+            let pieces = self.free_in(track).into_iter();
+            pieces.map(move |piece| (track.abs_diff(to), piece))
+        };
+        let found = above.chain(below).flat_map(pieces_of).filter(|(_, piece)| len <= piece.len);
+        let found = found.min_by_key(|(distance, piece)| (*distance, piece.len));
+        let range = match found {
+            Some((_, piece)) => self.cut(piece, len),
+            None => self.start_of_rest(len)?,
+        };
+        self.tops_left -= len;
+        Some(range)
+    }
+
+    /// The start of a rest of a top track that this plan began, if one holds all of `len`.
+    fn start_of_rest(&mut self, len: Blocks) -> Option<BlockRange> {
+        let rests = &mut self.rests[TrackTier::Top as usize];
+        let rest = rests.iter_mut().find(|rest| len <= rest.len)?;
+        let range = BlockRange::new(rest.start, len);
+        *rest = BlockRange::new(range.end(), rest.len - len);
+        rests.retain(|rest| !rest.len.is_zero());
+        Some(range)
+    }
+
+    /// The track at `position`, in the part of the drive that is used.
+    pub(super) fn at_position(&self, position: u16) -> u64 {
+        self.tracks.at(self.space.at_position(position))
     }
 
     /// How much of `left` may go to a tier.

@@ -356,6 +356,13 @@ impl SpaceMap {
         self.unzoned.as_ref().map(Unzoned::blank_runs).unwrap_or_default()
     }
 
+    /// The block at `position`, in the part of a disk without zones that is used.
+    pub(crate) fn at_position(&self, position: u16) -> Lba {
+        let used = u128::from(self.address_len().get());
+        let offset = used * u128::from(position) / (u128::from(u16::MAX) + 1);
+        self.unzoned.as_ref().map_or(Lba::new(0), Unzoned::first) + Blocks::new(offset as u64)
+    }
+
     /// From the first block that files may use to the end of the last one in use, without zones.
     pub fn address_len(&self) -> Blocks {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)

@@ -108,6 +108,11 @@ impl TrackMap {
         (start < end).then(|| BlockRange::new(start, end - start))
     }
 
+    /// The track of block `at`.
+    pub(crate) fn at(&self, at: Lba) -> u64 {
+        self.geometry.track_of(at).map_or(self.last_of_all, |track| track.0)
+    }
+
     /// Empty bottom tracks, without blocked ones.
     pub fn empty_bottoms(&self) -> &BTreeSet<u64> {
         &self.empty_bottoms

@@ -165,6 +165,11 @@ impl Unzoned {
         self.guarded
     }
 
+    /// The first block that files may use.
+    pub(super) fn first(&self) -> Lba {
+        self.start
+    }
+
     /// From the first block that files may use to the end of the last one in use.
     pub(super) fn address_len(&self) -> Blocks {
         let disk_end = Lba::new(self.geometry.len().get());

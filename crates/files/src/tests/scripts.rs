@@ -140,7 +140,8 @@ impl Script {
         Ok(())
     }
 
-    /// Lines `NAME blocks=N [bytes=N] [level=N] [stream=N] [group=N] [reserve]`, written together.
+    /// Lines `NAME blocks=N [bytes=N] [level=N] [stream=N] [position=N] [group=N] [reserve]`, written
+    /// together.
     fn persist(&mut self, input: &str) -> Result<(), FilesError> {
         let mut buffers = Vec::new();
         for line in input.lines() {
@@ -155,6 +156,7 @@ impl Script {
                     ("bytes", n) => len_bytes += n.parse::<usize>().unwrap(),
                     ("level", n) => hints.level = n.parse().unwrap(),
                     ("stream", n) => hints.stream = n.parse().unwrap(),
+                    ("position", n) => hints.position = Some(n.parse().unwrap()),
                     ("group", n) => hints.group = Some(GroupId(n.parse().unwrap())),
                     ("reserve", _) => hints.purpose = CommitKind::Upkeep,
                     other => panic!("no such hint: {other:?}"),

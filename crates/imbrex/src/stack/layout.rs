@@ -6,7 +6,7 @@
 use super::error::{LayoutError, nearest};
 use super::recipe::{
     EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, kvimr, lazy,
-    leveldb, offload, sets, smrdb, smrdb_leveled, unit_len,
+    lazy_tracks, leveldb, offload, sets, smrdb, smrdb_leveled, unit_len,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
 use imbrex_files::tiers::FlashOptions;
@@ -239,6 +239,15 @@ const TABLE: &[Entry] = &[
         engine: kvimr,
         source: "Imbrex, after KVIMR-M",
         summary: "the level with most tables in bottom tracks, and those after it; else as imr-m",
+    },
+    Entry {
+        name: "imbrex-tracks",
+        recording: Interlaced,
+        over: Drive,
+        placement: "track-positions",
+        engine: lazy_tracks,
+        source: "Imbrex",
+        summary: "as imbrex-zones: the base in bottom tracks, and above it the levels that merge into it",
     },
 ];
 

@@ -198,6 +198,17 @@ fn lazy_table_len_bytes(drive_len_bytes: u64) -> u64 {
     usual.max(least).min(LAZY_TABLE_LEN_BYTES_MAX)
 }
 
+/// As [`lazy`], with tables that fill their bottom tracks.
+pub(crate) fn lazy_tracks(geometry: &Geometry) -> Options {
+    let mut options = lazy(geometry);
+    let Some(tracks) = geometry.interlaced() else { return options };
+    let track_len_bytes = tracks.bottom_track_len.bytes().max(1);
+    let table_len_bytes = &mut options.keyspace.table_len_bytes;
+    let track_count = (*table_len_bytes / track_len_bytes).max(1);
+    *table_len_bytes = table_len_bytes_in(track_count * track_len_bytes);
+    options
+}
+
 /// LevelDB 1.19 through a file system.
 pub(crate) fn leveldb(_: &Geometry) -> Options {
     Options::leveldb_1_19()
