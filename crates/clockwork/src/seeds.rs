@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   IMBREX_SEEDS unset    0 1 2 3 4 5 6 7 8 9       a developer, `cargo xtask soak`
-//!   IMBREX_SEEDS=1/4        1       5       9       the gate: the part moves on with each commit
+//!   IMBREX_SEEDS=1/4        1       5       9       a share, as in the gate, where the part moves on with each commit
 //! ```
 //!
 //! A test that must see an event in the sum over its seeds needs all of them, and does not call

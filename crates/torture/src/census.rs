@@ -229,7 +229,7 @@ fn take(scenario: &'static Scenario, open_mode: OpenMode, census: &mut Census) {
 fn take_all(open_mode: OpenMode) {
     let mut census = Census::new();
     let of_layout = |scenario: &&Scenario| scenario.name.starts_with("layout-");
-    // The gate takes another quarter of them with each commit.
+    // The gate takes others of them with each commit.
     for scenario in share_of(Scenario::all().iter().filter(of_layout)) {
         let mut of_layout = Census::new();
         take(scenario, open_mode, &mut of_layout);

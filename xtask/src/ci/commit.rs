@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// How many commits it takes until the unit tests have run all seeds of their loops.
-const PARTS: u64 = 4;
+const PARTS: u64 = 8;
 
 /// A commit, as far as seeds follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ mod tests {
     fn seeds_follow_from_the_hash() {
         let commit = Commit::parse("2fcd133b8a5f00112233445566778899aabbccdd\n");
         assert_eq!(commit.first_seed(), "0x2fcd133b8a5f0000");
-        assert_eq!(commit.part(), "3/4");
+        assert_eq!(commit.part(), "7/8");
         assert_eq!(Commit::parse(""), Commit { head: 0 });
     }
 }

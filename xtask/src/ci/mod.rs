@@ -43,7 +43,7 @@ use times::Times;
 /// How much processor time torture has for each of its two workers.
 pub(crate) const TORTURE_BUDGET: &str = "60s";
 /// Every scenario gets at least so many drawn runs in it.
-const TORTURE_RUNS_MIN: &str = "10";
+const TORTURE_RUNS_MIN: &str = "5";
 
 /// One step: a name and what it does.
 type Step = (&'static str, fn(&Path) -> Result<()>);
