@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A cell is one layout at one share of live data ([`crate::share_grid`]). Uniform overwrites are the
-//! hardest case for space: no key range is quieter than another. The peak is the most space occupied after any part. Reads begin after the background work that is due.
+//! hardest case for space: no key range is quieter than another. The peak is the most space occupied after any
+//! part. Reads begin after the background work that is due.
 
 use crate::error::BenchError;
 use crate::report::RunReport;

@@ -81,14 +81,8 @@ pub unsafe extern "C" fn imbrex_cursor_seek(
     key_len_bytes: usize,
     out: *mut Entry,
 ) -> Status {
-    guard(|| {
-        need_out(out)?;
-        // Copied, because it may be the cursor's own key.
-        // SAFETY: a buffer, as the header's conventions say.
-        let key = unsafe { bytes(key, key_len_bytes)? }.to_vec();
-        // SAFETY: a handle and an out parameter, as the header's conventions say.
-        unsafe { moved(cursor, out, |iter| Ok(iter.seek(key)?)) }
-    })
+    // SAFETY: a handle, a buffer and an out parameter, as the header's conventions say.
+    unsafe { sought(cursor, (key, key_len_bytes), out, |iter, key| Ok(iter.seek(key)?)) }
 }
 
 /// Moves to the last entry at or before a key; a key of 0 bytes moves to the last entry of all.
@@ -99,18 +93,12 @@ pub unsafe extern "C" fn imbrex_cursor_seek_for_prev(
     key_len_bytes: usize,
     out: *mut Entry,
 ) -> Status {
-    guard(|| {
-        need_out(out)?;
-        // Copied, because it may be the cursor's own key.
-        // SAFETY: a buffer, as the header's conventions say.
-        let key = unsafe { bytes(key, key_len_bytes)? }.to_vec();
-        let step = |iter: &mut Iter| match key.is_empty() {
-            true => Ok(iter.seek_to_last()?),
-            false => Ok(iter.seek_for_prev(key)?),
-        };
-        // SAFETY: a handle and an out parameter, as the header's conventions say.
-        unsafe { moved(cursor, out, step) }
-    })
+    let step = |iter: &mut Iter, key: Vec<u8>| match key.is_empty() {
+        true => Ok(iter.seek_to_last()?),
+        false => Ok(iter.seek_for_prev(key)?),
+    };
+    // SAFETY: a handle, a buffer and an out parameter, as the header's conventions say.
+    unsafe { sought(cursor, (key, key_len_bytes), out, step) }
 }
 
 /// Moves to the previous entry. A cursor without a position stays without one. Steps in both directions may
@@ -149,6 +137,26 @@ unsafe fn moved(
         step(&mut cursor.iter)?;
         put(out, cursor.entry())
     }
+}
+
+/// As [`moved`], by a step with a key.
+///
+/// # Safety
+/// As [`moved`]; the key is a buffer.
+unsafe fn sought(
+    cursor: *mut Cursor,
+    (key, key_len_bytes): (*const u8, usize),
+    out: *mut Entry,
+    step: impl FnOnce(&mut Iter, Vec<u8>) -> Result<(), Failure>,
+) -> Status {
+    guard(|| {
+        need_out(out)?;
+        // Copied, because it may be the cursor's own key.
+        // SAFETY: the caller's promise.
+        let key = unsafe { bytes(key, key_len_bytes)? }.to_vec();
+        // SAFETY: the caller's promise.
+        unsafe { moved(cursor, out, |iter| step(iter, key)) }
+    })
 }
 
 /// Releases the cursor and its entry.

@@ -165,9 +165,7 @@ fn list(files: &dyn Files, session: &mut Session) -> Result<(), CliError> {
             format!("{}{}", extents.join(" "), on_flash(file)),
         ];
         if let Some(parts) = &parts {
-            let place = parts.place_of(file);
-            let serves = place.serves().map_or_else(String::new, |serves| format!(" of {serves}"));
-            row.insert(3, format!("{}{serves}", place.part.name()));
+            row.insert(3, parts.place_of(file).to_string());
         }
         table.row(row);
     }

@@ -10,11 +10,13 @@ use crate::error::{CliError, Context};
 use crate::output::{Output, Table};
 use imbrex_disk::ByteSize;
 use imbrex_engine::inspect::{
-    BaseMergeMetrics, KeyspaceParts, LevelMetrics, PartitionShape, TablePart, store_parts,
+    BaseMergeMetrics, KeyspaceParts, LevelMetrics, PartitionShape, PartitionTotals, TablePart,
+    store_parts,
 };
 use imbrex_files::{FileInfo, FileKind, Files};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Longer keys are cut in tables.
 const SHOWN_KEY_LEN_BYTES: usize = 32;
@@ -51,14 +53,13 @@ pub(crate) struct Place {
     pub(crate) partition: Option<usize>,
 }
 
-impl Place {
-    /// `default`, or `default/3` for partition 3.
-    pub(crate) fn serves(&self) -> Option<String> {
-        let keyspace = self.keyspace.as_ref()?;
-        Some(match self.partition {
-            Some(partition) => format!("{keyspace}/{partition}"),
-            None => keyspace.clone(),
-        })
+impl fmt::Display for Place {
+    /// `log`, `level 1 of default`, or `base of default/3` for partition 3.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.part.name())?;
+        let Some(keyspace) = &self.keyspace else { return Ok(()) };
+        write!(f, " of {keyspace}")?;
+        self.partition.map_or(Ok(()), |partition| write!(f, "/{partition}"))
     }
 }
 
@@ -124,13 +125,12 @@ fn print_keyspace(keyspace: &KeyspaceParts, out: &mut Output) -> Result<(), CliE
         let count = grouped(keyspace.tables.len() as u64);
         return out.line(format!("keyspace {}: {count} tables, without partitions", keyspace.name));
     };
-    let totals = Totals::of(partitions);
     out.line(format!(
         "keyspace {}: {} {}, {}",
         keyspace.name,
         grouped(partitions.len() as u64),
         if partitions.len() == 1 { "partition" } else { "partitions" },
-        totals.words()
+        totals_words(&PartitionTotals::of(partitions))
     ))?;
     if let Some(merge) = &keyspace.base_merge {
         out.line(format!("base merge: {}", merge_words(merge)))?;
@@ -145,7 +145,7 @@ fn print_keyspace(keyspace: &KeyspaceParts, out: &mut Output) -> Result<(), CliE
             start_words(&shape.start),
             ByteSize(shape.base.len_bytes).to_string(),
             grouped(table_count(shape)),
-            ByteSize(shape.upper_len_bytes).to_string(),
+            ByteSize(shape.upper_len_bytes()).to_string(),
             ByteSize(shape.dead_len_bytes_max).to_string(),
             upper_words(shape),
         ]);
@@ -166,37 +166,13 @@ fn upper_words(shape: &PartitionShape) -> String {
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
-/// The sums over the partitions of a keyspace.
-pub(crate) struct Totals {
-    pub(crate) base_len_bytes: u64,
-    pub(crate) upper_len_bytes: u64,
-    pub(crate) dead_len_bytes_max: u64,
-    /// The most runs that one partition has above its base.
-    pub(crate) run_count_max: usize,
-}
-
-impl Totals {
-    pub(crate) fn of(partitions: &[PartitionShape]) -> Totals {
-        let sum = |of: fn(&PartitionShape) -> u64| partitions.iter().map(of).sum();
-        let runs = |shape: &PartitionShape| {
-            shape.upper_levels.iter().map(|level| level.run_count).sum::<usize>()
-        };
-        Totals {
-            base_len_bytes: sum(|shape| shape.base.len_bytes),
-            upper_len_bytes: sum(|shape| shape.upper_len_bytes),
-            dead_len_bytes_max: sum(|shape| shape.dead_len_bytes_max),
-            run_count_max: partitions.iter().map(runs).max().unwrap_or(0),
-        }
-    }
-
-    fn words(&self) -> String {
-        format!(
-            "{} in the base, {} above it, of both at most {} dead",
-            ByteSize(self.base_len_bytes),
-            ByteSize(self.upper_len_bytes),
-            ByteSize(self.dead_len_bytes_max)
-        )
-    }
+fn totals_words(totals: &PartitionTotals) -> String {
+    format!(
+        "{} in the base, {} above it, of both at most {} dead",
+        ByteSize(totals.base_len_bytes),
+        ByteSize(totals.upper_len_bytes),
+        ByteSize(totals.dead_len_bytes_max)
+    )
 }
 
 /// How far a base merge is.
@@ -253,7 +229,7 @@ fn partition_json(shape: &PartitionShape) -> Value {
         "end": shape.end.as_deref().map(escaped),
         "base": level(&shape.base),
         "upper_levels": upper,
-        "upper_len_bytes": shape.upper_len_bytes,
+        "upper_len_bytes": shape.upper_len_bytes(),
         "len_bytes": shape.len_bytes(),
         "dead_len_bytes_max": shape.dead_len_bytes_max,
         "tables_merged_in_part": shape.front_count,

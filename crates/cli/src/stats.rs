@@ -4,14 +4,14 @@ use crate::count::grouped;
 use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
-use crate::parts::{Totals, merge_json, merge_words};
+use crate::parts::{merge_json, merge_words};
 use crate::session::Session;
 use crate::store::{ReadDriveArgs, Store};
 use imbrex_disk::ByteSize;
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_engine::Metrics;
-use imbrex_engine::inspect::{MergeWait, PartitionMetrics};
+use imbrex_engine::inspect::{MergeWait, PartitionMetrics, PartitionTotals};
 use imbrex_files::inspect::FilesStats;
 use serde_json::json;
 
@@ -102,8 +102,8 @@ fn levels(report: &mut Report, metrics: &Metrics) {
 
 /// The partitions of a keyspace in sums; `dump DRIVE partitions` lists them.
 fn partitions(report: &mut Report, own: &PartitionMetrics) {
-    count(report, "partitions", own.count as u64);
-    let totals = Totals::of(&own.shapes);
+    count(report, "partitions", own.shapes.len() as u64);
+    let totals = PartitionTotals::of(&own.shapes);
     bytes(report, "base", totals.base_len_bytes);
     bytes(report, "above the base", totals.upper_len_bytes);
     count(report, "most runs above one partition's base", totals.run_count_max as u64);

@@ -132,10 +132,11 @@ pub use watch::{Progress, Watch};
 pub mod inspect {
     pub use crate::metrics::{
         BaseMergeMetrics, CompactionLine, KeyspaceMetrics, LevelMetrics, MergeWait, OutputTable,
-        PartitionMetrics, PartitionShape, RunningCompaction, StallMetrics,
+        PartitionMetrics, PartitionShape, PartitionTotals, RunningCompaction, StallMetrics,
     };
     pub use crate::open::dump::{DumpSink, dump_log, dump_records, dump_table};
     pub use crate::open::parts::{KeyspaceParts, TablePart, store_parts};
+    pub use crate::version::partitions::BASE_LEVEL;
 }
 
 /// Choices of a compaction that only comparisons of policies need. Not stable.

@@ -99,8 +99,6 @@ pub struct KeyspaceMetrics {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PartitionMetrics {
-    /// Their number.
-    pub count: usize,
     /// Each of them, in key order.
     pub shapes: Vec<PartitionShape>,
     /// The base merge under way, between two of its pieces or in one.
@@ -119,8 +117,6 @@ pub struct PartitionShape {
     pub upper_levels: Vec<LevelMetrics>,
     /// Its part of the base.
     pub base: LevelMetrics,
-    /// The length of all tables above the base.
-    pub upper_len_bytes: u64,
     /// How many bytes of its tables may be dead, at most. Only a merge finds out.
     pub dead_len_bytes_max: u64,
     /// The number of tables whose first part a base merge has passed. The space of a table comes back whole.
@@ -128,9 +124,43 @@ pub struct PartitionShape {
 }
 
 impl PartitionShape {
+    /// The length of its tables above the base.
+    pub fn upper_len_bytes(&self) -> u64 {
+        self.upper_levels.iter().map(|level| level.len_bytes).sum()
+    }
+
     /// The length of all its tables.
     pub fn len_bytes(&self) -> u64 {
-        self.base.len_bytes + self.upper_len_bytes
+        self.base.len_bytes + self.upper_len_bytes()
+    }
+}
+
+/// The sums over the partitions of a keyspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionTotals {
+    /// The length of the base.
+    pub base_len_bytes: u64,
+    /// The length of all tables above it.
+    pub upper_len_bytes: u64,
+    /// How many bytes of all these tables may be dead, at most.
+    pub dead_len_bytes_max: u64,
+    /// The most runs that one partition has above its base.
+    pub run_count_max: usize,
+}
+
+impl PartitionTotals {
+    /// Sums over `partitions`.
+    pub fn of(partitions: &[PartitionShape]) -> PartitionTotals {
+        let sum = |of: fn(&PartitionShape) -> u64| partitions.iter().map(of).sum();
+        let runs = |shape: &PartitionShape| {
+            shape.upper_levels.iter().map(|level| level.run_count).sum::<usize>()
+        };
+        PartitionTotals {
+            base_len_bytes: sum(|shape| shape.base.len_bytes),
+            upper_len_bytes: sum(PartitionShape::upper_len_bytes),
+            dead_len_bytes_max: sum(|shape| shape.dead_len_bytes_max),
+            run_count_max: partitions.iter().map(runs).max().unwrap_or(0),
+        }
     }
 }
 
@@ -341,11 +371,10 @@ impl fmt::Display for Metrics {
 impl fmt::Display for PartitionMetrics {
     /// Sums over all partitions, and the base merge under way.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sum =
-            |of: fn(&PartitionShape) -> u64| self.shapes.iter().map(of).sum::<u64>() as f64 / 1e6;
-        let (base, upper) = (sum(|shape| shape.base.len_bytes), sum(|shape| shape.upper_len_bytes));
-        let dead = sum(|shape| shape.dead_len_bytes_max);
-        let count = self.count;
+        let (count, totals) = (self.shapes.len(), PartitionTotals::of(&self.shapes));
+        let [base, upper, dead] =
+            [totals.base_len_bytes, totals.upper_len_bytes, totals.dead_len_bytes_max]
+                .map(|bytes| bytes as f64 / 1e6);
         writeln!(
             f,
             "  {count} partitions: base {base:.1} MB, above it {upper:.1} MB, at most {dead:.1} MB dead"

@@ -52,6 +52,11 @@ pub struct Hints {
     pub tier: Tier,
 }
 
+/// What is at `position` of `len`.
+pub(crate) fn position_in(len: u64, position: u16) -> u64 {
+    ((u128::from(len) * u128::from(position)) >> u16::BITS) as u64
+}
+
 impl Hints {
     /// Hints for a file of `kind`, all else unknown.
     pub fn new(kind: FileKind) -> Hints {

@@ -196,17 +196,14 @@ impl Options {
         rehearse: &Rehearse,
         finish: &mut Finish<'_, T>,
     ) -> Result<T, Error> {
-        let asked = self.asked_layout()?;
-        let runtime = self.the_runtime();
-        let seed = self.seed.unwrap_or_else(entropy_u64);
-        let trial = |geometry: &Geometry| {
-            let formatting = self.formatting(path, geometry, asked, seed)?;
-            rehearse(&formatting, blank_drives(&formatting, geometry, None)?)
-        };
         if path.exists() {
             self.check_may_format(path)?;
             return self.make_on(path, rehearse, finish);
         }
+        let asked = self.asked_layout()?;
+        let runtime = self.the_runtime();
+        let seed = self.seed.unwrap_or_else(entropy_u64);
+        let trial = self.trial(path, asked, seed, rehearse);
         let profile = self.asked_profile(path, asked, &trial)?;
         let formatting = self.formatting(path, &profile.geometry(), asked, seed)?;
         let flash = flash_profile(formatting.layout, &profile.geometry(), None)?;
@@ -229,10 +226,7 @@ impl Options {
         let asked = self.asked_layout()?;
         let runtime = self.the_runtime();
         let seed = self.seed.unwrap_or_else(entropy_u64);
-        let trial = |geometry: &Geometry| {
-            let formatting = self.formatting(path, geometry, asked, seed)?;
-            rehearse(&formatting, blank_drives(&formatting, geometry, None)?)
-        };
+        let trial = self.trial(path, asked, seed, rehearse);
         let found = self.paths(path, &runtime)?.find()?;
         self.check_shape_of(path, found.main(), asked, &trial)?;
         let geometry = *found.main().disk().geometry();
@@ -241,6 +235,20 @@ impl Options {
         let rehearsed = |copies| rehearse(&formatting, copies).map_err(advised);
         let drives = found.blank(&self.erase, rehearsed)?;
         finish(&formatting, drives, &runtime)
+    }
+
+    /// Rehearses on blank drives in memory, with the geometry that the caller names.
+    fn trial<'a>(
+        &'a self,
+        path: &'a Path,
+        asked: Option<Layout>,
+        seed: u64,
+        rehearse: &'a Rehearse,
+    ) -> impl Fn(&Geometry) -> Result<(), Error> + 'a {
+        move |geometry| {
+            let formatting = self.formatting(path, geometry, asked, seed)?;
+            rehearse(&formatting, blank_drives(&formatting, geometry, None)?)
+        }
     }
 
     /// Refuses a file that exists, unless it may be erased. A block device always exists.

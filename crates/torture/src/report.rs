@@ -3,6 +3,7 @@
 
 use crate::cuts::Cuts;
 use imbrex_disk::Blocks;
+use imbrex_engine::inspect::BASE_LEVEL;
 use imbrex_engine::{CompactionKind, Metrics};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,9 +49,6 @@ pub struct Report {
     /// The number that the run's generator would draw next.
     pub next_random: u64,
 }
-
-/// The level of the base in lazy leveling: the last one.
-const BASE_LEVEL: u8 = 6;
 
 /// What the policies did in a run, and which of their actions were stopped midway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

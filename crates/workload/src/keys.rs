@@ -28,14 +28,20 @@ pub enum Skew {
 }
 
 impl Skew {
-    const NAMES: [(Skew, &str); 3] =
-        [(Skew::Uniform, "uniform"), (Skew::Zipfian, "zipfian"), (Skew::HotRange, "hot-range")];
+    const ALL: [Skew; 3] = [Skew::Uniform, Skew::Zipfian, Skew::HotRange];
+
+    fn name(self) -> &'static str {
+        match self {
+            Skew::Uniform => "uniform",
+            Skew::Zipfian => "zipfian",
+            Skew::HotRange => "hot-range",
+        }
+    }
 }
 
 impl fmt::Display for Skew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Skew::NAMES.iter().find(|(skew, _)| skew == self);
-        f.pad(found.map_or("", |(_, name)| name))
+        f.pad(self.name())
     }
 }
 
@@ -43,9 +49,8 @@ impl FromStr for Skew {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Skew, String> {
-        let found = Skew::NAMES.iter().find(|(_, name)| *name == text);
-        let names = || Skew::NAMES.map(|(_, name)| name).join(", ");
-        found.map(|(skew, _)| *skew).ok_or_else(|| format!("{text:?} is none of {}", names()))
+        let found = Skew::ALL.into_iter().find(|skew| skew.name() == text);
+        found.ok_or_else(|| format!("{text:?} is none of {}", Skew::ALL.map(Skew::name).join(", ")))
     }
 }
 
@@ -211,7 +216,9 @@ mod tests {
 
     #[test]
     fn skews_are_parsed_by_their_names() {
-        for (skew, name) in Skew::NAMES {
+        for (skew, name) in
+            [(Skew::Uniform, "uniform"), (Skew::Zipfian, "zipfian"), (Skew::HotRange, "hot-range")]
+        {
             assert_eq!((name.parse(), skew.to_string()), (Ok(skew), name.to_owned()));
         }
         assert!("zipf".parse::<Skew>().unwrap_err().contains("uniform, zipfian, hot-range"));

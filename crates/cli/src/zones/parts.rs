@@ -136,10 +136,7 @@ fn common_bytes(zone: BlockRange, extent: BlockRange) -> u64 {
 fn holds(cell: &Cell, places: &BTreeMap<Place, u64>) -> String {
     let mut longest: Vec<_> = places.iter().collect();
     longest.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
-    let words = |(place, bytes): &(&Place, &u64)| {
-        let of = place.serves().map_or_else(String::new, |serves| format!(" of {serves}"));
-        format!("{}{of} {}", place.part.name(), ByteSize(**bytes))
-    };
+    let words = |(place, bytes): &(&Place, &u64)| format!("{place} {}", ByteSize(**bytes));
     let mut named: Vec<_> = longest.iter().take(NAMED_PART_COUNT).map(words).collect();
     if longest.len() > NAMED_PART_COUNT {
         named.push(format!("{} more", longest.len() - NAMED_PART_COUNT));

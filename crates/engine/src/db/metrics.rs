@@ -114,8 +114,7 @@ fn partitions(store: &Store, keyspace: &KeyspaceState, version: &Version) -> Par
     if let Some(merge) = &mut base_merge {
         merge.wait = wait(store, keyspace, version);
     }
-    let shapes = partition_shapes(version);
-    PartitionMetrics { count: shapes.len(), shapes, base_merge }
+    PartitionMetrics { shapes: partition_shapes(version), base_merge }
 }
 
 /// What the base merge of `version` waits for.

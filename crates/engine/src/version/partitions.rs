@@ -28,7 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The level of the base.
-pub(crate) const BASE_LEVEL: u8 = LEVEL_COUNT as u8 - 1;
+pub const BASE_LEVEL: u8 = LEVEL_COUNT as u8 - 1;
 
 /// A merge of a key range into the base, which commits piece by piece.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,7 +47,6 @@ pub(crate) fn partition_shapes(version: &Version) -> Vec<PartitionShape> {
         let counts = if level == BASE_LEVEL {
             &mut shape.base
         } else {
-            shape.upper_len_bytes += meta.len_bytes;
             match shape.upper_levels.last() {
                 Some(last) if last.level == level => {}
                 _ => shape.upper_levels.push(LevelMetrics { level, ..LevelMetrics::default() }),
@@ -71,7 +70,7 @@ pub(crate) fn partition_shapes(version: &Version) -> Vec<PartitionShape> {
 fn dead_len_bytes_max(shape: &PartitionShape, counted: &Counted) -> u64 {
     let levels = shape.upper_levels.iter().chain([&shape.base]);
     let entry_count: u64 = levels.map(|level| level.entry_count).sum();
-    let len_bytes = shape.base.len_bytes + shape.upper_len_bytes;
+    let len_bytes = shape.len_bytes();
     let entry_len_bytes = len_bytes / entry_count.max(1);
     let hidden_bytes = match counted.has_range_deletes {
         true => u64::MAX,

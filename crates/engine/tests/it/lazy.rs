@@ -297,7 +297,7 @@ fn the_metrics_show_a_base_merge_and_the_piece_that_runs() {
     let [shape] = &own.shapes[..] else { panic!("{:?}", own.shapes) };
     let level_bytes: u64 = metrics.keyspaces[0].levels.iter().map(|l| l.len_bytes).sum();
     assert_eq!(shape.len_bytes(), level_bytes);
-    assert!(shape.dead_len_bytes_max <= shape.upper_len_bytes, "nothing was deleted: {shape:?}");
+    assert!(shape.dead_len_bytes_max <= shape.upper_len_bytes(), "nothing was deleted: {shape:?}");
     db.close().unwrap();
     let files = stage.mount();
     let parts = store_parts(&files.app_records()).unwrap();

@@ -20,7 +20,7 @@
 
 use super::policy::{FileRequest, Placement, Planned, Urgency, admit};
 use crate::extent::fill;
-use crate::hints::Hints;
+use crate::hints::{Hints, position_in};
 use crate::region::{Region, regions};
 use crate::space::{Lane, NoSpace, SpaceMap, ZoneSpace, slot_count};
 use imbrex_disk::ZoneKind::{self, Conventional, SequentialRequired};
@@ -40,8 +40,8 @@ pub(super) trait LanePolicy: Send + Sync + Debug {
     /// See [`Placement::lane`].
     fn lane(&self, file: &FileRequest, zone: Blocks) -> Lane;
 
-    /// Whether a lane continues near the position of its files, in the part of the drive that is used. Otherwise it continues in the empty zone
-    /// with the lowest address.
+    /// Whether a lane continues near the position of its files, in the part of the drive that is used. Otherwise
+    /// it continues in the empty zone with the lowest address.
     fn is_by_position(&self) -> bool {
         false
     }
@@ -276,8 +276,7 @@ impl<'a> LaneDraft<'a> {
         // On a drive that is nearly empty the arm stays in the part that is used.
         let last_begun = self.begun.last().map_or(0, |&id| id as usize + 1);
         let used_count = self.space.used_zone_count().max(last_begun);
-        let at = used_count * usize::from(position) / (usize::from(u16::MAX) + 1);
-        let at = self.space.zones()[at].start;
+        let at = self.space.zones()[position_in(used_count as u64, position) as usize].start;
         zones.min_by_key(|zone| zone.start.get().abs_diff(at.get()))
     }
 

@@ -41,6 +41,7 @@ use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 
 use crate::error::FilesError;
+use crate::hints::position_in;
 use crate::invariants;
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, ZoneId, ZoneKind};
 use std::collections::BTreeSet;
@@ -358,9 +359,8 @@ impl SpaceMap {
 
     /// The block at `position`, in the part of a disk without zones that is used.
     pub(crate) fn at_position(&self, position: u16) -> Lba {
-        let used = u128::from(self.address_len().get());
-        let offset = used * u128::from(position) / (u128::from(u16::MAX) + 1);
-        self.unzoned.as_ref().map_or(Lba::new(0), Unzoned::first) + Blocks::new(offset as u64)
+        let offset = Blocks::new(position_in(self.address_len().get(), position));
+        self.unzoned.as_ref().map_or(Lba::new(0), Unzoned::first) + offset
     }
 
     /// From the first block that files may use to the end of the last one in use, without zones.

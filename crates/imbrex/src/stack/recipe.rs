@@ -46,8 +46,7 @@ const PARTITION_LEN_BYTES_MIN: u64 = 16 << 20;
 /// How many tables a full drive has at least, with lazy leveling: of a table that is being merged, the
 /// part that is merged comes back only with the rest.
 const LAZY_TABLES_PER_DRIVE_MIN: u64 = 512;
-/// A table is written in one turn at the disk, which a put may have to wait for. A longer one also costs
-/// scans and space.
+/// A table is written in one turn at the disk, which a put may have to wait for.
 const LAZY_TABLE_LEN_BYTES: u64 = 8 << 20;
 /// Each table takes 2 KB of memory, so those of long drives are longer.
 const LAZY_TABLES_PER_DRIVE_MAX: u64 = 64 << 10;

@@ -384,7 +384,7 @@ fn lazy_tables_grow_with_the_drive_within_bounds() {
     };
     assert_eq!(table_len_bytes(64 << 20), 1 << 20, "a drive of few tables");
     assert_eq!(table_len_bytes(2 << 30), 4 << 20, "512 tables");
-    assert_eq!(table_len_bytes(32 << 30), 8 << 20, "a put waits for 8 MiB at most");
+    assert_eq!(table_len_bytes(32 << 30), 8 << 20, "the usual length");
     assert_eq!(table_len_bytes(1 << 40), 16 << 20, "64 Ki tables");
     assert_eq!(table_len_bytes(14 << 40), 32 << 20, "a drive of many tables");
 }
