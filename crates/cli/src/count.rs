@@ -13,9 +13,20 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
+/// A count and its noun, which takes an `s` unless the count is 1: `1 table`, `1 234 tables`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_a_kind_is_singular() {
+        assert_eq!(counted(1, "sorted run"), "1 sorted run");
+        assert_eq!(counted(0, "table"), "0 tables");
+    }
 
     #[test]
     fn thousands_stand_apart() {

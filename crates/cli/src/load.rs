@@ -5,6 +5,7 @@
 
 mod delimited;
 mod lines;
+mod rates;
 mod record;
 mod source;
 
@@ -18,11 +19,13 @@ use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
 use clap::ValueEnum;
 use delimited::Delimited;
+use imbrex_clockwork::{Clock, WallClock};
 use imbrex_disk::ByteSize;
 use imbrex_engine::{
     EngineError, KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch,
     WriteOptions,
 };
+use rates::Rates;
 use record::{BadLine, Fields, JsonLines, Record, Records};
 use source::Source;
 use std::path::{Path, PathBuf};
@@ -110,6 +113,8 @@ impl LoadArgs {
         // The drive is opened first: if it is in use, the user learns that without waiting for a slow pipe.
         let store = self.store.open()?;
         let mut loaded = None;
+        let clock = WallClock::new();
+        let mut rates = None;
         let result = store.with(|store| {
             let mut source = source::open(&self.file, &session.interrupt)?;
             let mut records = match self.records(&mut source) {
@@ -124,10 +129,13 @@ impl LoadArgs {
                 loader.take(&mut **records, &source, &session.interrupt, tally)?;
             }
             // The next command then has no log to replay.
-            store.db.flush().context(|| "cannot flush")
+            store.db.flush().context(|| "cannot flush")?;
+            rates =
+                Some(Rates { took_ns: clock.now_ns(), totals: store.db.totals_since_opening() });
+            Ok(())
         });
         let told = match &loaded {
-            Some((source, tally)) => self.report(session, source, tally),
+            Some((source, tally)) => self.report(session, source, tally, rates.as_ref()),
             None => Ok(()),
         };
         result.and_then(|()| session.interrupt.check()).and(told)
@@ -171,13 +179,22 @@ impl LoadArgs {
         }
     }
 
-    fn report(&self, session: &mut Session, source: &str, tally: &Tally) -> Result<(), CliError> {
+    fn report(
+        &self,
+        session: &mut Session,
+        source: &str,
+        tally: &Tally,
+        rates: Option<&Rates>,
+    ) -> Result<(), CliError> {
         let mut report = Report::default();
         report.row("source", source, source);
         report.row("records", grouped(tally.record_count), tally.record_count);
         report.row("key bytes", ByteSize(tally.key_bytes).to_string(), tally.key_bytes);
         report.row("value bytes", ByteSize(tally.value_bytes).to_string(), tally.value_bytes);
         report.row("skipped lines", grouped(tally.skipped_count), tally.skipped_count);
+        if let Some(rates) = rates.filter(|_| tally.record_count > 0) {
+            rates.add_to(&mut report, tally);
+        }
         session.out.report(&report)
     }
 }

@@ -17,6 +17,7 @@
 // These macros panic after the reader of the pipe has gone; `output` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod amplification;
 mod arrival_bench;
 mod arrivals;
 mod check;
@@ -95,7 +96,9 @@ enum Command {
     Delete(write::DeleteArgs),
     /// Print entries in key order: all of them, a prefix or a range
     Scan(read::ScanArgs),
-    /// Show what the store and the drive hold, and their counters since the opening
+    /// Show what the store holds, what it did, and what its drive did, since the opening and in its lifetime
+    ///
+    /// What is 0 is left out; `--all` prints every counter, and `--format json` has them all as well.
     Stats(stats::StatsArgs),
     /// Merge all tables, which removes deleted and overwritten entries
     Compact(write::CompactArgs),

@@ -244,19 +244,26 @@ impl Table {
         data
     }
 
+    /// The columns as text; all but the first are aligned to the right.
+    pub(crate) fn text_right(&self) -> String {
+        self.text_with(|column| column > 0)
+    }
+
     pub(crate) fn text(&self) -> String {
+        let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        self.text_with(|column| {
+            let mut cells = self.rows.iter().skip(1).filter_map(|row| row.get(column));
+            cells.clone().next().is_some() && cells.all(|cell| is_number(cell))
+        })
+    }
+
+    fn text_with(&self, is_to_right: impl Fn(usize) -> bool) -> String {
         let column_count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max()
         };
         let widths: Vec<_> = (0..column_count).map(|c| width(c).unwrap_or(0)).collect();
-        let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        let to_right: Vec<_> = (0..column_count)
-            .map(|c| {
-                let mut cells = self.rows.iter().skip(1).filter_map(|r| r.get(c));
-                cells.clone().next().is_some() && cells.all(|cell| is_number(cell))
-            })
-            .collect();
+        let to_right: Vec<_> = (0..column_count).map(is_to_right).collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();

@@ -1,6 +1,10 @@
-//! `stats`: the content of the store and the drive, and their counters since the store was opened.
+//! `stats`: the content of the store and the drive, and their counters since the opening and over the
+//! store's lifetime.
 
-use crate::count::grouped;
+mod screen;
+
+use crate::amplification::{Amplification, ratio_text};
+use crate::count::{counted, grouped};
 use crate::drive;
 use crate::error::CliError;
 use crate::output::Report;
@@ -10,8 +14,8 @@ use crate::store::{ReadDriveArgs, Store};
 use imbrex_disk::ByteSize;
 use imbrex_disk::Counters;
 use imbrex_disk_sim::flash_wear_ratio;
-use imbrex_engine::Metrics;
 use imbrex_engine::inspect::{MergeWait, PartitionMetrics, PartitionTotals};
+use imbrex_engine::{Metrics, Total, Totals};
 use imbrex_files::inspect::FilesStats;
 use serde_json::json;
 
@@ -20,14 +24,19 @@ use serde_json::json;
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     store: ReadDriveArgs,
+    /// Print every counter, also those that are 0
+    #[arg(long)]
+    all: bool,
 }
 
 impl StatsArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
-        session.out.is_json()?;
+        let is_json = session.out.is_json()?;
         self.store.open_quiet()?.with(|store| {
-            let report = report(store);
-            session.out.report(&report)
+            if self.all || is_json {
+                return session.out.report(&report(store));
+            }
+            session.out.bytes(screen::screen(store).as_bytes())
         })
     }
 }
@@ -61,6 +70,7 @@ fn report(store: &Store) -> Report {
     file_layer(&mut report, &store.files.stats());
     flash(&mut report, store);
     drive_counters(&mut report, &store.disk.counters(), &metrics);
+    lifetime(&mut report, &store.db.totals_of_lifetime());
     report
 }
 
@@ -80,10 +90,10 @@ fn levels(report: &mut Report, metrics: &Metrics) {
             report.row(
                 format!("level {}", level.level),
                 format!(
-                    "{} in {} tables, {} sorted runs, {} entries",
+                    "{} in {}, {}, {} entries",
                     ByteSize(level.len_bytes),
-                    grouped(level.table_count as u64),
-                    level.run_count,
+                    counted(level.table_count as u64, "table"),
+                    counted(level.run_count as u64, "sorted run"),
                     grouped(level.entry_count)
                 ),
                 json!({
@@ -149,13 +159,20 @@ fn engine(report: &mut Report, metrics: &Metrics) {
         ("stops", metrics.stall_stop),
         ("slowdowns", metrics.stall_slowdown),
         ("offload delays", metrics.stall_offload),
+        ("all these waits", metrics.stalls),
     ];
     for (name, stall) in stalls {
         let seconds = stall.total_ns as f64 / 1e9;
         report.row(
             name,
             format!("{}, {seconds:.3} s", grouped(stall.count)),
-            json!({ "count": stall.count, "total_ns": stall.total_ns }),
+            json!({
+                "count": stall.count,
+                "total_ns": stall.total_ns,
+                "p50_ns": stall.p50_ns,
+                "p99_ns": stall.p99_ns,
+                "max_ns": stall.max_ns,
+            }),
         );
     }
     count(report, "cache hits", metrics.cache_hit_count);
@@ -214,5 +231,25 @@ fn drive_counters(report: &mut Report, counters: &Counters, metrics: &Metrics) {
     if metrics.user_bytes > 0 {
         let ratio = counters.written_bytes as f64 / metrics.user_bytes as f64;
         report.row("drive bytes per user byte", format!("{ratio:.2}"), ratio);
+    }
+}
+
+/// Everything that was counted over the store's lifetime, in the units of the totals.
+fn lifetime(report: &mut Report, totals: &Totals) {
+    report.section("lifetime");
+    for total in Total::ALL {
+        let value = totals.get(*total);
+        let text = if total.is_bytes() { ByteSize(value).to_string() } else { grouped(value) };
+        report.row(total.name().replace('_', " "), text, value);
+    }
+    let [store, drive] =
+        [Amplification::of_store(totals), Amplification::of_drive(totals)].map(|a| a.ratios());
+    for (name, ratio) in [
+        ("written per user byte, with log", store[0]),
+        ("written per user byte, without log", store[1]),
+        ("drive bytes per user byte, with log", drive[0]),
+        ("drive bytes per user byte, without log", drive[1]),
+    ] {
+        report.row(name, ratio_text(ratio), ratio);
     }
 }

@@ -63,6 +63,7 @@
 //! ```text
 //!   key, batch, merge, options ...     ground: vocabulary that all others share
 //!   wal  memtable  table               logs, the newest writes in memory, sorted files
+//!   totals                             counters over the store's lifetime
 //!   version                            which tables form which level; the records in the catalog
 //!   compaction                         policies plan (pure), merges write tables
 //!   store                              the state of an open store, and the commit that changes it
@@ -106,6 +107,7 @@ pub mod salvage;
 mod snapshot;
 mod store;
 mod table;
+mod totals;
 mod version;
 mod wal;
 mod watch;
@@ -126,6 +128,7 @@ pub use options::{
 };
 pub use read::{Entries, Iter, prefix_end};
 pub use snapshot::Snapshot;
+pub use totals::{Total, Totals};
 pub use watch::{Progress, Watch};
 
 /// What a store consists of and what it did, for people and for measurements. Not stable.

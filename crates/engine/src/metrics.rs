@@ -13,6 +13,12 @@ pub struct StallMetrics {
     pub count: u64,
     /// How long all waits took together.
     pub total_ns: u64,
+    /// Half of the waits took at most this long; up to a quarter too high.
+    pub p50_ns: u64,
+    /// 99 of 100 waits took at most this long; up to a quarter too high.
+    pub p99_ns: u64,
+    /// The longest wait.
+    pub max_ns: u64,
 }
 
 /// A table that a compaction wrote.
@@ -280,6 +286,8 @@ pub struct Metrics {
     pub stall_slowdown: StallMetrics,
     /// Writes that were delayed because the flash drive holds many files.
     pub stall_offload: StallMetrics,
+    /// All these waits together.
+    pub stalls: StallMetrics,
     /// Block cache: look-ups that found the block.
     pub cache_hit_count: u64,
     /// Block cache: look-ups that did not find the block.

@@ -20,7 +20,8 @@ use crate::file_buffer::FileBuffer;
 use crate::hints::{FileKind, GroupId, Hints, Tier};
 use crate::planned_read::PlannedRead;
 use crate::room::{CatalogUse, CommitKind};
-use imbrex_disk::BlockRange;
+use crate::stats::FilesStats;
+use imbrex_disk::{BlockRange, Counters};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -235,6 +236,15 @@ impl SpaceUse {
     }
 }
 
+/// What a file layer and its drive have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// The file layer.
+    pub files: FilesStats,
+    /// The drive, with the translation layer over it, if there is one.
+    pub drive: Counters,
+}
+
 /// A piece of the disk that becomes free as a whole: a zone, or a set. Opaque.
 ///
 /// The files in one unit free it together: removing some of them leaves dead space until the rest
@@ -328,6 +338,12 @@ pub trait Files: Send + Sync + Debug {
     /// How many files are on the flash drive; 0 without one.
     fn flash_file_count(&self) -> usize {
         0
+    }
+
+    /// What was done since the files were opened; on a pair, by the files and on the main drive. Nothing
+    /// for files that count nothing.
+    fn work(&self) -> Work {
+        Work::default()
     }
 
     /// Distinguishes this format of the drive from earlier ones, whose data are still on the

@@ -8,7 +8,9 @@
 //!   reclaim: zones that nothing holds are reset  <-----------+   (F3: only what is durable)
 //! ```
 
-use crate::api::{Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId};
+use crate::api::{
+    Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId, Work,
+};
 use crate::catalog::{CatalogStore, Pair, read_image};
 use crate::check::{CheckReport, Checker, describe_catalog};
 use crate::clean::{CleanJob, Cleaner};
@@ -407,6 +409,10 @@ impl Files for FileLayer {
         let start = file.extents.first()?.start;
         drop(live);
         self.inner.space.with(|map| map.unit_at(start)).map(UnitId)
+    }
+
+    fn work(&self) -> Work {
+        Work { files: self.stats(), drive: self.inner.disk.counters() }
     }
 
     fn format_id(&self) -> u64 {

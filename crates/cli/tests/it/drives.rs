@@ -89,6 +89,34 @@ fn stats_check_and_compact_print_reports() {
     drive.run("compact", &["--keyspace", "nosuch"]).fails(4, &["nosuch"]);
 }
 
+#[test]
+fn stats_fit_a_screen_and_remember_earlier_commands() {
+    let drive = Drive::new();
+    let lifetime = |name: &str| {
+        let stats = drive.run("stats", &["--format", "json"]).json();
+        stats["lifetime"][name].as_u64().unwrap()
+    };
+    assert_eq!(lifetime("user_writes"), 0);
+    drive.run_with(json_lines(1000, 0).as_bytes(), "load", &["-"]).ok();
+    assert_eq!(lifetime("user_writes"), 1000);
+    drive.run("put", &["k", "v"]).ok();
+    assert_eq!(lifetime("user_writes"), 1001);
+    let written = lifetime("drive_written_bytes");
+    drive.run("scan", &[]).ok();
+    drive.run("stats", &[]).ok();
+    assert!(lifetime("drive_written_bytes") >= written && lifetime("user_writes") == 1001);
+
+    let text = drive.run("stats", &[]).ok();
+    let titles: Vec<_> =
+        text.lines().filter(|line| line.starts_with("the ")).map(|line| &line[..9]).collect();
+    assert_eq!(titles, ["the store", "the store", "the drive"], "{text}");
+    assert!(text.lines().count() <= 40 && text.lines().all(|line| line.len() <= 80), "{text}");
+    assert!(text.contains("1 sorted run\n") && text.contains("1 001, "), "{text}");
+    assert!(!text.contains("cleaned"), "zeros are left out: {text}");
+    let all = drive.run("stats", &["--all"]).ok();
+    assert!(all.contains("cleaned zones") && all.contains("\nlifetime\n"), "{all}");
+}
+
 /// Only the last of such names was reported.
 #[test]
 fn keyspaces_with_similar_names_are_all_reported() {

@@ -17,6 +17,13 @@ fn json_lines_plain_and_compressed() {
     let text = json_lines(1000, 0);
     let report = drive.run_with(text.as_bytes(), "load", &["-", "--format", "json"]).json();
     assert_eq!(report["records"], 1000);
+    let rates = &report["rates"];
+    let number = |name: &str| rates[name].as_f64().unwrap_or_else(|| panic!("{name}: {report}"));
+    let with_log = number("drive_bytes_per_user_byte_with_log");
+    let without_log = number("drive_bytes_per_user_byte_without_log");
+    assert!(1.0 < with_log && 0.0 < without_log && without_log < with_log - 0.9, "{report}");
+    assert!(rates["drive_busy"].is_null(), "the drive has no mechanics: {report}");
+    assert!(number("records_per_second") > 0.0 && number("user_mb_per_second") > 0.0);
     assert_loaded(&drive, 1000, 0);
 
     let zst = drive.beside("records.jsonl.zst");
@@ -28,6 +35,24 @@ fn json_lines_plain_and_compressed() {
     gz.write_all(json_lines(1000, 2).as_bytes()).unwrap();
     drive.run_with(&gz.finish().unwrap(), "load", &["-"]).ok();
     assert_loaded(&drive, 1000, 2);
+}
+
+#[test]
+fn a_load_reports_its_rates_by_both_clocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("timed.imbrex");
+    let path = path.to_str().unwrap();
+    imbrex(&["drive", "create", path, "--capacity", "4GiB"]).ok();
+    let records = dir.path().join("records.jsonl");
+    std::fs::write(&records, json_lines(1000, 0)).unwrap();
+    let load = ["load", path, records.to_str().unwrap()];
+    let report = imbrex(&[&load[..], &["--format", "json"]].concat()).json();
+    let rates = &report["rates"];
+    let busy_s = rates["drive_busy"]["total_ns"].as_f64().unwrap() / 1e9;
+    let per_disk_second = rates["records_per_disk_second"].as_f64().unwrap();
+    assert!((per_disk_second * busy_s - 1000.0).abs() < 1.0, "{report}");
+    let text = imbrex(&load).ok();
+    assert!(text.contains("drive bytes per user byte, without log  "), "{text}");
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
     metrics.stall_stop = store.tally.stall_stop.metrics();
     metrics.stall_slowdown = store.tally.stall_slowdown.metrics();
     metrics.stall_offload = store.tally.stall_offload.metrics();
+    metrics.stalls = store.tally.waits();
     let cache = store.cache.metrics();
     metrics.cache_hit_count = cache.hit_count;
     metrics.cache_miss_count = cache.miss_count;

@@ -20,6 +20,7 @@ use crate::store::commit::Change;
 use crate::store::due;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::{Store, gate};
+use crate::totals::Totals;
 use crate::version::edit::KeyspaceRecord;
 use crate::version::names::check_name;
 use crate::version::state::KeyspaceEntry;
@@ -328,6 +329,19 @@ impl Db {
     /// What the store did since it was opened, and what it holds.
     pub fn metrics(&self) -> Metrics {
         metrics::metrics(self.store())
+    }
+
+    /// What was done since the store was opened. What the opening itself read before its logs does not
+    /// count.
+    pub fn totals_since_opening(&self) -> Totals {
+        self.store().totals_since_opening()
+    }
+
+    /// What was done over the store's lifetime, on the drive that it is on now. A power cut takes away what
+    /// was counted since the last commit: a flush, a compaction or a close. A store that an older program
+    /// made begins at zero, and so does a copy.
+    pub fn totals_of_lifetime(&self) -> Totals {
+        self.store().totals_of_lifetime()
     }
 
     /// A property as text: `levels`, `stats`, `last-sequence`, `memtable-bytes`,

@@ -32,9 +32,11 @@ use crate::work::flush;
 use imbrex_files::{AppRecord, Commit, FileBuffer, FileKind, FileReader, Files, Hints};
 use std::sync::Arc;
 
-/// The snapshot record of `state`, without its checkpoints.
+/// The snapshot record of `state`, without its checkpoints, and without its totals: a copy is another
+/// store, with a lifetime of its own.
 pub(super) fn snapshot_record(state: &StoreState) -> Vec<u8> {
-    let bare = StoreState { checkpoints: Default::default(), ..state.clone() };
+    let bare =
+        StoreState { checkpoints: Default::default(), totals: Default::default(), ..state.clone() };
     format::encode(RecordKind::Snapshot, &bare.to_edit())
 }
 

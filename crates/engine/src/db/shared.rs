@@ -20,6 +20,10 @@ impl Shared {
     pub(crate) fn close(&self) -> Result<(), EngineError> {
         let store = &self.store;
         store.is_closing.store(true, Ordering::Release);
+        if store.gate() & gate::READ_ONLY == 0 {
+            // A failure poisons the store, and the sync below reports it.
+            let _ = store.record_totals();
+        }
         store.shut();
         // Sync even if another handle was closed before: its sync may still run, or may have
         // failed.

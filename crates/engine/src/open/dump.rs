@@ -15,6 +15,7 @@ use crate::batch::{BatchView, Op};
 use crate::key::{Kind, Seq};
 use crate::table::Table;
 use crate::table::cache::BlockCache;
+use crate::totals::Total;
 use crate::version::edit::{LogId, VersionEdit};
 use crate::version::format;
 use crate::version::partitions::BaseMerge;
@@ -135,6 +136,15 @@ fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink:
             "  next file {}, next keyspace {}, tables hold writes to #{}",
             counters.next_id, counters.next_keyspace_id, counters.last_seq
         ));
+    }
+    if !edit.totals.is_empty() {
+        let name = |number: u8| {
+            let known = Total::ALL.iter().find(|total| **total as u8 == number);
+            known.map_or_else(|| format!("total {number}"), |total| total.name().to_owned())
+        };
+        let totals: Vec<_> =
+            edit.totals.iter().map(|(number, value)| format!("{} {value}", name(number))).collect();
+        sink(&format!("  totals: {}", totals.join(", ")));
     }
     for created in &edit.keyspaces_created {
         sink(&format!("  keyspace {} is {:?}: {:?}", created.id.0, created.name, created.options));

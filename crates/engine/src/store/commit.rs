@@ -64,16 +64,12 @@ impl Store {
         let mut edit = change.edit;
         let mut remove = change.remove;
         let (first_kept, last_seq) = self.release_logs(&change.flushed, &edit, &mut remove);
-        let next_keyspace_id = edit
-            .keyspaces_created
-            .iter()
-            .map(|record| record.id.0 + 1)
-            .fold(versions.state.counters.next_keyspace_id, u32::max);
         edit.counters = Some(Counters {
             next_id: self.next_id.load(Ordering::Relaxed),
-            next_keyspace_id,
+            next_keyspace_id: next_keyspace_id(&versions.state, &edit),
             last_seq: last_seq.max(change.last_seq).0.max(versions.state.counters.last_seq),
         });
+        edit.totals = self.totals_of_lifetime().changed_from(&versions.state.totals);
         let mut state = versions.state.clone();
         if let Err(reason) = state.apply(&edit) {
             return Err(self.poison(&format!("an edit does not fit the state: {reason}")));
@@ -186,4 +182,10 @@ impl Store {
         let all = newest.end_seq.map_or(Seq(0), |end| Seq(end.0 - 1));
         (needed, first_kept.map_or(all, |log| Seq(log.first_seq.0 - 1)))
     }
+}
+
+/// The number of the next keyspace after `edit`.
+fn next_keyspace_id(state: &StoreState, edit: &VersionEdit) -> u32 {
+    let created = edit.keyspaces_created.iter().map(|record| record.id.0 + 1);
+    created.fold(state.counters.next_keyspace_id, u32::max)
 }

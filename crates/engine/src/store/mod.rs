@@ -33,12 +33,14 @@ pub(crate) mod durable;
 pub(crate) mod gate;
 pub(crate) mod job_count;
 pub(crate) mod keyspace;
+mod lifetime;
 pub(crate) mod limits;
 mod moment;
 pub(crate) mod space;
 mod tables;
 pub(crate) mod tally;
 pub(crate) mod view;
+pub(crate) mod waits;
 pub(crate) mod writer;
 
 use crate::EngineError;
@@ -59,6 +61,7 @@ use crate::store::space::{BlockedWriteAt, CompactionTriedAt};
 use crate::store::tally::Tally;
 use crate::store::writer::Writer;
 use crate::table::cache::BlockCache;
+use crate::totals::{Totals, TotalsBefore};
 use crate::version::edit::LogId;
 use crate::version::names::names_prefix;
 use crate::version::state::StoreState;
@@ -84,6 +87,7 @@ pub(crate) struct Store {
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) tally: Tally,
+    totals: TotalsBefore,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) plans: Mutex<Plans>,
     pub(crate) keyspaces: RwLock<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
@@ -143,6 +147,10 @@ impl Store {
         let Start { files, runtime, options, state, lens, is_read_only, .. } = start;
         let Start { checkpoint, losses, lost, .. } = start;
         let last_seq = state.counters.last_seq;
+        let totals = TotalsBefore {
+            recorded: state.totals.clone(),
+            of_files: Totals::of_files(&files.work()),
+        };
         let limits = Limits::new(&options, &files.space());
         let keyspaces: BTreeMap<_, _> = state
             .keyspaces
@@ -153,6 +161,7 @@ impl Store {
             cache: Arc::new(BlockCache::new(options.block_cache_len_bytes)),
             snapshots: Arc::default(),
             tally: Tally::default(),
+            totals,
             writer: Mutex::new(Writer::new(Seq(last_seq + 1))),
             plans: Mutex::default(),
             keyspaces: RwLock::new(keyspaces),

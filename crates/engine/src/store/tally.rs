@@ -1,30 +1,12 @@
 //! The counters of a store, updated as it works.
 
 use crate::metrics::{CompactionLine, StallMetrics};
+use crate::store::waits::Waits;
+use crate::store::writer::Writer;
+use crate::totals::{Total, Totals};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Waits of one kind.
-#[derive(Debug, Default)]
-pub(crate) struct Stall {
-    pub(crate) count: AtomicU64,
-    total_ns: AtomicU64,
-}
-
-impl Stall {
-    pub(crate) fn note(&self, ns: u64) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.total_ns.fetch_add(ns, Ordering::Relaxed);
-    }
-
-    pub(crate) fn metrics(&self) -> StallMetrics {
-        StallMetrics {
-            count: self.count.load(Ordering::Relaxed),
-            total_ns: self.total_ns.load(Ordering::Relaxed),
-        }
-    }
-}
 
 /// How many failed compactions are reported.
 const FAILURE_COUNT_MAX: usize = 16;
@@ -66,9 +48,9 @@ impl CompactionLog {
 /// The counters of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) stall_stop: Stall,
-    pub(crate) stall_slowdown: Stall,
-    pub(crate) stall_offload: Stall,
+    pub(crate) stall_stop: Waits,
+    pub(crate) stall_slowdown: Waits,
+    pub(crate) stall_offload: Waits,
     pub(crate) slowed_bytes: AtomicU64,
     /// Bytes merged by compactions, before compression; slowed writers wait for them.
     pub(crate) background_bytes: AtomicU64,
@@ -79,4 +61,54 @@ pub(crate) struct Tally {
     /// Time of all flushes, each from its start to its commit.
     pub(crate) flush_ns: AtomicU64,
     pub(crate) compactions: Mutex<CompactionLog>,
+    /// Copies of what the writer counts, for a commit, whose caller may hold the writer.
+    pub(crate) user_op_count: AtomicU64,
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) log_bytes: AtomicU64,
+    pub(crate) offloaded_bytes: AtomicU64,
+}
+
+impl Tally {
+    fn stalls(&self) -> [&Waits; 3] {
+        [&self.stall_stop, &self.stall_slowdown, &self.stall_offload]
+    }
+
+    /// All waits of writes.
+    pub(crate) fn waits(&self) -> StallMetrics {
+        Waits::together(self.stalls())
+    }
+
+    /// Copies what `writer` counts.
+    pub(crate) fn note_writer(&self, writer: &Writer) {
+        self.user_op_count.store(writer.op_count, Ordering::Relaxed);
+        self.user_bytes.store(writer.user_bytes, Ordering::Relaxed);
+        self.log_bytes.store(writer.log_bytes(), Ordering::Relaxed);
+        self.offloaded_bytes.store(writer.offloaded_bytes, Ordering::Relaxed);
+    }
+
+    /// The store's own totals since the opening.
+    pub(crate) fn totals(&self) -> Totals {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let [stop, slowdown, offload] =
+            self.stalls().map(|waits| [waits.count(), waits.total_ns()]);
+        let log = self.compactions.lock();
+        Totals::of([
+            (Total::UserWrites, load(&self.user_op_count)),
+            (Total::UserBytes, load(&self.user_bytes)),
+            (Total::LogBytes, load(&self.log_bytes)),
+            (Total::Flushes, load(&self.flush_count)),
+            (Total::FlushedBytes, load(&self.flush_out_bytes)),
+            (Total::Compactions, log.count),
+            (Total::Moves, log.move_count),
+            (Total::CompactionRead, log.in_len_bytes),
+            (Total::CompactionWritten, log.out_len_bytes),
+            (Total::Stops, stop[0]),
+            (Total::StopNs, stop[1]),
+            (Total::Slowdowns, slowdown[0]),
+            (Total::SlowdownNs, slowdown[1]),
+            (Total::OffloadDelays, offload[0]),
+            (Total::OffloadDelayNs, offload[1]),
+            (Total::OffloadedBytes, load(&self.offloaded_bytes)),
+        ])
+    }
 }

@@ -36,7 +36,7 @@ mod reader;
 mod reading;
 mod tombstones;
 mod values;
-mod varint;
+pub(crate) mod varint;
 mod verify;
 mod written;
 

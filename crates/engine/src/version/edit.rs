@@ -5,6 +5,7 @@ pub(crate) use crate::batch::KeyspaceId;
 use super::partitions::BaseMerge;
 use super::{RunId, TableId, TableMeta};
 use crate::options::KeyspaceOptions;
+use crate::totals::Totals;
 use crate::wal::{log_name, log_number};
 use bytes::Bytes;
 
@@ -85,6 +86,8 @@ pub(crate) struct CheckpointRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
     pub(crate) counters: Option<Counters>,
+    /// The totals of the lifetime that have changed.
+    pub(crate) totals: Totals,
     pub(crate) keyspaces_created: Vec<KeyspaceRecord>,
     pub(crate) tables_removed: Vec<(KeyspaceId, TableId)>,
     pub(crate) tables_added: Vec<TableAdd>,

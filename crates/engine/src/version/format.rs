@@ -7,6 +7,8 @@ use super::partitions::BaseMerge;
 use super::{RunId, TableId, TableMeta};
 use crate::key::Seq;
 use crate::options::{CompactionKind, Compression, KeyspaceOptions, VictimGrowth, VictimOrder};
+use crate::table::varint::{put_varint, read_varint};
+use crate::totals::Totals;
 use bytes::Bytes;
 use imbrex_files::GroupId;
 
@@ -14,7 +16,9 @@ const MAGIC: [u8; 4] = *b"IXVE";
 /// The version of a record that has nothing of a later one, so that older programs can read it.
 const FORMAT_VERSION_MIN: u16 = 2;
 /// Fronts of tables, partitions.
-const FORMAT_VERSION: u16 = 3;
+const FORMAT_VERSION_PARTITIONS: u16 = 3;
+/// Totals.
+const FORMAT_VERSION: u16 = 4;
 const HEADER_LEN_BYTES: usize = 16;
 const CRC_AT: usize = 12;
 
@@ -42,6 +46,7 @@ const TAG_CHECKPOINT_DROPPED: u8 = 8;
 
 const TAG_CUTS: u8 = 9;
 const TAG_BASE_MERGE: u8 = 10;
+const TAG_TOTALS: u8 = 11;
 
 const FLAG_LARGEST_EXCLUDED: u8 = 1;
 const FLAG_LOGGED: u8 = 2;
@@ -73,6 +78,9 @@ pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
             out.extend_from_slice(&counters.next_keyspace_id.to_le_bytes());
             out.extend_from_slice(&[0; 4]);
         });
+    }
+    if !edit.totals.is_empty() {
+        item(&mut out, TAG_TOTALS, |out| put_totals(out, &edit.totals));
     }
     for record in &edit.keyspaces_created {
         item(&mut out, TAG_KEYSPACE_CREATED, |out| put_keyspace(out, record));
@@ -116,7 +124,13 @@ pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
 fn version_of(edit: &VersionEdit) -> u16 {
     let has_front = edit.tables_added.iter().any(|add| add.meta.has_front);
     let has_partitions = !edit.cuts.is_empty() || !edit.base_merges.is_empty();
-    if has_front || has_partitions { FORMAT_VERSION } else { FORMAT_VERSION_MIN }
+    if !edit.totals.is_empty() {
+        FORMAT_VERSION
+    } else if has_front || has_partitions {
+        FORMAT_VERSION_PARTITIONS
+    } else {
+        FORMAT_VERSION_MIN
+    }
 }
 
 fn item(out: &mut Vec<u8>, tag: u8, payload: impl FnOnce(&mut Vec<u8>)) {
@@ -131,6 +145,13 @@ fn put_pair(out: &mut Vec<u8>, keyspace: KeyspaceId, number: u64) {
     out.extend_from_slice(&keyspace.0.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
+    for (number, value) in totals.iter() {
+        out.push(number);
+        put_varint(out, value);
+    }
 }
 
 fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
@@ -268,6 +289,7 @@ fn take_item(tag: u8, from: &mut Cursor<'_>, edit: &mut VersionEdit) -> Result<(
             from.zeroes(4)?;
             edit.counters = Some(Counters { next_id, next_keyspace_id, last_seq });
         }
+        TAG_TOTALS => take_totals(from, &mut edit.totals)?,
         TAG_KEYSPACE_CREATED => edit.keyspaces_created.push(take_keyspace(from)?),
         TAG_KEYSPACE_DROPPED => edit.keyspaces_dropped.push(KeyspaceId(from.u32()?)),
         TAG_TABLE_REMOVED => {
@@ -292,6 +314,23 @@ fn take_item(tag: u8, from: &mut Cursor<'_>, edit: &mut VersionEdit) -> Result<(
             edit.checkpoints_dropped.push(from.text(name_len_bytes)?);
         }
         other => return Err(from.bad(format!("unknown item {other}"))),
+    }
+    Ok(())
+}
+
+fn take_totals(from: &mut Cursor<'_>, totals: &mut Totals) -> Result<(), Malformed> {
+    let mut last = 0;
+    while from.left() > 0 {
+        let number = from.u8()?;
+        if number <= last {
+            return Err(from.bad("totals do not ascend".to_owned()));
+        }
+        let value = from.varint()?;
+        if value == 0 {
+            return Err(from.bad(format!("total {number} is 0")));
+        }
+        totals.raise(number, value);
+        last = number;
     }
     Ok(())
 }
@@ -474,6 +513,12 @@ impl<'a> Cursor<'a> {
 
     fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        let bytes = self.bytes;
+        let value = read_varint(bytes, &mut self.at);
+        value.ok_or_else(|| self.bad("an integer is cut off or too long".to_owned()))
     }
 
     fn seq(&mut self) -> Result<Seq, Malformed> {

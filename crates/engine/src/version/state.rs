@@ -5,6 +5,7 @@ use super::edit::{
 };
 use super::partitions::Partitions;
 use super::{LEVEL_COUNT, TableSlot, Version};
+use crate::totals::Totals;
 use imbrex_files::invariants;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(crate) struct KeyspaceEntry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreState {
     pub(crate) counters: Counters,
+    /// The totals of the lifetime, as of the last edit.
+    pub(crate) totals: Totals,
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceEntry>,
     /// Encoded snapshots, by checkpoint name.
     pub(crate) checkpoints: BTreeMap<String, Arc<[u8]>>,
@@ -39,6 +42,7 @@ impl StoreState {
             }
             self.counters = Counters { last_seq: counters.last_seq.max(old.last_seq), ..counters };
         }
+        self.totals.raise_to(&edit.totals);
         for record in &edit.keyspaces_created {
             self.create(record)?;
         }
@@ -130,7 +134,11 @@ impl StoreState {
 
     /// An edit that creates this state from the empty one.
     pub(crate) fn to_edit(&self) -> VersionEdit {
-        let mut edit = VersionEdit { counters: Some(self.counters), ..VersionEdit::default() };
+        let mut edit = VersionEdit {
+            counters: Some(self.counters),
+            totals: self.totals.clone(),
+            ..VersionEdit::default()
+        };
         for (&id, entry) in &self.keyspaces {
             edit.keyspaces_created.push(entry.record.clone());
             edit.log_floors.push((id, entry.log_floor));

@@ -4,6 +4,7 @@ use super::partitions::BaseMerge;
 use super::state::StoreState;
 use super::*;
 use crate::options::KeyspaceOptions;
+use crate::totals::{Total, Totals};
 use imbrex_clockwork::Prng;
 use imbrex_disk::BlockRange;
 use imbrex_files::FilesError;
@@ -38,10 +39,18 @@ fn base_merge(start: &'static str, next: &'static str, end: Option<&'static str>
     BaseMerge { run_max: RunId(9), start: key(start), next: key(next), end: end.map(key) }
 }
 
+/// Totals of one and of nine bytes, and one of a newer program.
+fn totals() -> Totals {
+    let mut totals = Totals::of([(Total::UserWrites, 7), (Total::BusyNs, 1 << 60)]);
+    totals.raise(250, 300);
+    totals
+}
+
 /// An edit with one item of every kind.
 fn full_edit() -> VersionEdit {
     VersionEdit {
         counters: Some(Counters { next_id: 42, next_keyspace_id: 2, last_seq: 99 }),
+        totals: totals(),
         keyspaces_created: vec![KeyspaceRecord {
             id: KeyspaceId(1),
             name: "métier".to_owned(),
@@ -124,6 +133,20 @@ fn a_newer_version_says_so() {
     let mut bytes = format::encode(RecordKind::Edit, &full_edit());
     bytes[4] = 9;
     assert_eq!(format::decode(&bytes), Err(Malformed::Version { got: 9 }));
+}
+
+#[test]
+fn totals_only_grow_and_a_record_with_them_is_of_a_later_format() {
+    let mut state = store();
+    assert_eq!(format::encode(RecordKind::Snapshot, &state.to_edit())[4], 2);
+    state.apply(&VersionEdit { totals: totals(), ..VersionEdit::default() }).unwrap();
+    let older = Totals::of([(Total::UserWrites, 3), (Total::Flushes, 1)]);
+    state.apply(&VersionEdit { totals: older, ..VersionEdit::default() }).unwrap();
+    let bytes = format::encode(RecordKind::Snapshot, &state.to_edit());
+    assert_eq!(bytes[4], 4);
+    let (_, edit) = format::decode(&bytes).unwrap();
+    let all: Vec<_> = edit.totals.iter().collect();
+    assert_eq!(all, [(1, 7), (4, 1), (56, 1 << 60), (250, 300)]);
 }
 
 fn store() -> StoreState {

@@ -173,6 +173,7 @@ fn end_write(store: &Store, writer: &mut Writer, last_seq: Seq, op_count: u64, l
         writer.offloaded_bytes += len_bytes as u64;
     }
     writer.op_count += op_count;
+    store.tally.note_writer(writer);
     store.publish(last_seq);
     let log_len_bytes = writer.wal.as_ref().map_or(0, |wal| wal.len_bytes());
     if writer.look_at_bytes <= log_len_bytes {

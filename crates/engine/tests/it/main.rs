@@ -22,4 +22,5 @@ mod scrub;
 mod set_aside;
 mod stage;
 mod threads;
+mod totals;
 mod watched;

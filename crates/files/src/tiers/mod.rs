@@ -77,7 +77,9 @@ mod write;
 pub use crate::error::FlashError;
 pub use crate::formatting::FLASH_LAYOUT_NAME;
 
-use crate::api::{Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId};
+use crate::api::{
+    Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId, Work,
+};
 use crate::catalog::FileId;
 use crate::error::FilesError;
 use crate::file_buffer::FileBuffer;
@@ -234,6 +236,10 @@ impl Files for TieredFiles {
 
     fn app_records(&self) -> Vec<Vec<u8>> {
         self.main.app_records()
+    }
+
+    fn work(&self) -> Work {
+        self.main.work()
     }
 
     fn reclaim(&self) -> Result<(), FilesError> {
