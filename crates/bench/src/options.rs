@@ -162,6 +162,10 @@ pub struct TestbedOptions {
     /// belongs to --image
     #[arg(long, value_name = "FILE")]
     pub flash: Option<PathBuf>,
+
+    /// Capacity of a new flash drive, such as 64GiB [default: the usual share of the drive]
+    #[arg(long = "flash-size", alias = "flash_size", value_name = "SIZE")]
+    pub flash_size: Option<ByteSize>,
 }
 
 impl BenchOptions {

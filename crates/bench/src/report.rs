@@ -147,6 +147,8 @@ pub struct DriveFigures {
     pub added_written_bytes: u64,
     /// Busy time of the modelled disk; 0 without mechanics.
     pub busy_ns: u64,
+    /// Bytes written to the flash drive beside it, which wears; 0 without one.
+    pub flash_written_bytes: u64,
     /// Operations per second of busy time; 0 if it was never busy.
     pub ops_per_disk_second: f64,
     /// AWA: bytes that the drive wrote per byte of write requests.

@@ -8,6 +8,9 @@
 //!
 //! Each key has one value, so the live data stay the same after the first fill.
 //!
+//! A flash drive is a share of the live data as well. It holds some of them, but a share is one of the main
+//! drive alone.
+//!
 //! Zones and shingled tracks are a fixed share of the drive, so that a smaller drive is the same drive
 //! at another scale. The lengths of memtables, tables and levels are those of the layout on a drive of
 //! that length.
@@ -40,7 +43,8 @@ const BLOCK_LEN_BYTES: u64 = 4096;
 /// Which cells there are, and the data in each.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GridOptions {
-    /// Layouts to measure, such as sealdb,gear [default: all that need no flash drive]
+    /// Layouts to measure, such as sealdb,gear [default: all that need no flash
+    /// drive]
     #[arg(long, alias = "layout", value_delimiter = ',', value_name = "NAMES")]
     pub layouts: Vec<String>,
 
@@ -53,6 +57,10 @@ pub struct GridOptions {
         default_value = "50,60,70,80,90"
     )]
     pub shares: Vec<u64>,
+
+    /// Layouts with a flash drive: its length, in percent of the live data
+    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
+    pub flash: u64,
 
     /// Number of keys
     #[arg(long, default_value_t = 250_000)]
@@ -191,10 +199,8 @@ impl GridOptions {
                 named.collect::<Result<_, _>>().map_err(BenchError::layout)?
             }
         };
-        if let Some(layout) = layouts.iter().find(|layout| layout.takes_flash()) {
-            return wrong(&format!(
-                "{layout} needs a flash drive, and a share is one of a single drive"
-            ));
+        if self.flash == 0 && layouts.iter().any(|layout| layout.takes_flash()) {
+            return wrong("--flash is at least 1: a layout needs a flash drive");
         }
         let mut cells = Vec::new();
         for layout in layouts {
@@ -234,6 +240,11 @@ impl GridOptions {
         options.testbed.compression_type = Some(CompressionType::None);
         options.testbed.layout = Some(cell.layout.name().to_owned());
         options.testbed.shape = shape;
+        if cell.layout.takes_flash() {
+            let len_bytes =
+                self.live_bytes() / 100 * self.flash / BLOCK_LEN_BYTES * BLOCK_LEN_BYTES;
+            options.testbed.flash_size = Some(ByteSize(len_bytes));
+        }
         options.testbed.write_buffer_size = self.write_buffer_size;
         options
     }

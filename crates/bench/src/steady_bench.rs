@@ -62,6 +62,8 @@ pub struct SteadyFigures {
     pub ops_per_disk_second: f64,
     /// Bytes that the drive wrote for each byte of the user: log, flushes, compactions, cleaning, catalog.
     pub written_ratio: f64,
+    /// Bytes that the flash drive wrote for each byte of the user; 0 without one.
+    pub flash_written_ratio: f64,
     /// The longest time that a put took.
     pub longest_put_ns: u64,
     /// Live data as a share of the largest occupied space.
@@ -115,7 +117,7 @@ impl SteadyBenchReport {
     }
 
     /// The names of the columns.
-    pub fn columns() -> [&'static str; 9] {
+    pub fn columns() -> [&'static str; 10] {
         [
             "layout",
             "live %",
@@ -126,6 +128,7 @@ impl SteadyBenchReport {
             "get, ms",
             "scan of 100, ms",
             "full scan, MB/s",
+            "bytes to flash per byte",
         ]
     }
 
@@ -156,6 +159,7 @@ impl SteadyRun {
                 format!("{:.1}", f.get_ns as f64 / 1e6),
                 format!("{:.1}", f.scan_ns as f64 / 1e6),
                 format!("{:.0}", f.full_scan_bytes_per_second / 1e6),
+                format!("{:.2}", f.flash_written_ratio),
             ]),
             None => row.push("refused".to_owned()),
         }
@@ -176,6 +180,8 @@ impl SteadyFigures {
         Some(SteadyFigures {
             ops_per_disk_second: sum(&|run| run.ops) / busy_seconds,
             written_ratio: sum(&|run| run.drive.written_bytes) / sum(&|run| run.written_bytes),
+            flash_written_ratio: sum(&|run| run.drive.flash_written_bytes)
+                / sum(&|run| run.written_bytes),
             longest_put_ns: parts.iter().map(|run| run.latency.max_ns).max()?,
             live_ratio: live_bytes as f64 / peak_bytes as f64,
             get_ns: get.latency.mean_ns,

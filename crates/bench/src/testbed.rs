@@ -74,6 +74,7 @@ pub(crate) struct Reading {
     pub(crate) now_ns: u64,
     metrics: Metrics,
     counters: Counters,
+    flash_written_bytes: u64,
     pub(crate) space: SpaceFigures,
     cpu_ns: u64,
     anonymous_bytes: Option<u64>,
@@ -183,10 +184,12 @@ impl Testbed {
     /// Reads all counters.
     pub(crate) fn reading(&self) -> Reading {
         let space = self.stack.files.space();
+        let flash = self.stack.tiers.as_ref().and_then(|tiers| tiers.flash());
         Reading {
             now_ns: self.clock().now_ns(),
             metrics: self.stack.db.metrics(),
             counters: self.stack.counters(),
+            flash_written_bytes: flash.map_or(0, |flash| flash.disk().counters().written_bytes),
             space: SpaceFigures {
                 capacity_bytes: space.capacity_bytes,
                 occupied_bytes: space.live_bytes + space.dead_bytes,
@@ -295,6 +298,7 @@ impl Reading {
             added_read_bytes: c.added_read_bytes,
             added_written_bytes: c.added_written_bytes,
             busy_ns: c.busy_ns,
+            flash_written_bytes: self.flash_written_bytes - before.flash_written_bytes,
             ..DriveFigures::default()
         }
     }

@@ -116,6 +116,9 @@ fn partitions(report: &mut Report, own: &PartitionMetrics) {
     let totals = PartitionTotals::of(&own.shapes);
     bytes(report, "base", totals.base_len_bytes);
     bytes(report, "above the base", totals.upper_len_bytes);
+    if totals.flash_len_bytes > 0 {
+        bytes(report, "of that waiting on flash", totals.flash_len_bytes);
+    }
     count(report, "most runs above one partition's base", totals.run_count_max as u64);
     bytes(report, "dead in tables, at most", totals.dead_len_bytes_max);
     let Some(merge) = &own.base_merge else { return };

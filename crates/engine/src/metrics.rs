@@ -121,6 +121,8 @@ pub struct PartitionShape {
     pub end: Option<Vec<u8>>,
     /// The levels above the base that have tables.
     pub upper_levels: Vec<LevelMetrics>,
+    /// The length of the tables that wait on the flash drive; 0 if the store is not open.
+    pub flash_len_bytes: u64,
     /// Its part of the base.
     pub base: LevelMetrics,
     /// How many bytes of its tables may be dead, at most. Only a merge finds out.
@@ -148,6 +150,8 @@ pub struct PartitionTotals {
     pub base_len_bytes: u64,
     /// The length of all tables above it.
     pub upper_len_bytes: u64,
+    /// The part of them that waits on the flash drive.
+    pub flash_len_bytes: u64,
     /// How many bytes of all these tables may be dead, at most.
     pub dead_len_bytes_max: u64,
     /// The most runs that one partition has above its base.
@@ -164,6 +168,7 @@ impl PartitionTotals {
         PartitionTotals {
             base_len_bytes: sum(|shape| shape.base.len_bytes),
             upper_len_bytes: sum(PartitionShape::upper_len_bytes),
+            flash_len_bytes: sum(|shape| shape.flash_len_bytes),
             dead_len_bytes_max: sum(|shape| shape.dead_len_bytes_max),
             run_count_max: partitions.iter().map(runs).max().unwrap_or(0),
         }

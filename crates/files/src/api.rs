@@ -346,6 +346,11 @@ pub trait Files: Send + Sync + Debug {
         Work::default()
     }
 
+    /// How the flash drive's space is used; `None` without one.
+    fn flash_space(&self) -> Option<SpaceUse> {
+        None
+    }
+
     /// Distinguishes this format of the drive from earlier ones, whose data are still on the
     /// platter.
     fn format_id(&self) -> u64;

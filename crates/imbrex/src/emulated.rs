@@ -25,6 +25,9 @@ const FLASH_PROFILE: &str = "ssd120";
 /// thesis, figure 5.3.
 const FLASH_SHARE: u64 = 200;
 const FLASH_LOG_COUNT_MIN: u64 = 16;
+/// For flushes that wait on it, it is this share. Source: ours, the memory that decides how often data are written.
+const SLICES_SHARE: u64 = 20;
+const SLICE_COUNT_MIN: u64 = 3;
 
 /// Zones on a drive whose real model has none: those of the `hc620`, where one zone in a hundred is conventional.
 const ZONE_LEN_BYTES: u64 = 256 << 20;
@@ -232,11 +235,16 @@ pub fn flash_profile(
     geometry: &Geometry,
     asked_bytes: Option<u64>,
 ) -> Result<Option<Profile>, ShapeError> {
-    let Some(flash) = layout.recipe(geometry).flash else { return Ok(None) };
+    let recipe = layout.recipe(geometry);
+    let Some(flash) = recipe.flash else { return Ok(None) };
     let profile = read_profile(FLASH_PROFILE)?;
     let full_bytes = profile.geometry().len().bytes();
-    let share_bytes = geometry.len().bytes() / FLASH_SHARE;
-    let usual_bytes = share_bytes.max(FLASH_LOG_COUNT_MIN * flash.log_len_bytes_max);
+    let (share, log_count) = match recipe.options.flushes_to_flash {
+        true => (SLICES_SHARE, SLICE_COUNT_MIN),
+        false => (FLASH_SHARE, FLASH_LOG_COUNT_MIN),
+    };
+    let share_bytes = geometry.len().bytes() / share;
+    let usual_bytes = share_bytes.max(log_count * flash.log_len_bytes_max);
     let len_bytes = asked_bytes.unwrap_or(usual_bytes.min(full_bytes));
     let failed = |source| ShapeError::Profile { profile: FLASH_PROFILE.to_owned(), source };
     profile.scaled(len_bytes).map(Some).map_err(failed)

@@ -65,6 +65,8 @@ pub struct WorkCounts {
     pub overlap_merge_count: u64,
     /// Merges of lazy leveling above its base.
     pub mid_merge_count: u64,
+    /// Those of them that made room on a flash drive.
+    pub destage_count: u64,
     /// Pieces of base merges of lazy leveling.
     pub piece_count: u64,
     /// Tables written before others that lie further on: filled holes, split bands.
@@ -113,6 +115,7 @@ impl WorkCounts {
                 let is_piece = line.output_level == BASE_LEVEL;
                 self.piece_count += u64::from(is_piece);
                 self.mid_merge_count += u64::from(!is_piece);
+                self.destage_count += u64::from(line.plan.contains(": destage"));
             }
             let is_within = line.level > 0 && line.level == line.output_level;
             self.overlap_merge_count += u64::from(is_within);
@@ -149,6 +152,7 @@ impl AddAssign for WorkCounts {
             set_count,
             overlap_merge_count,
             mid_merge_count,
+            destage_count,
             piece_count,
             insert_count,
             band_rewrite_count,
@@ -167,6 +171,7 @@ impl AddAssign for WorkCounts {
         self.set_count += set_count;
         self.overlap_merge_count += overlap_merge_count;
         self.mid_merge_count += mid_merge_count;
+        self.destage_count += destage_count;
         self.piece_count += piece_count;
         self.insert_count += insert_count;
         self.band_rewrite_count += band_rewrite_count;
@@ -198,6 +203,9 @@ impl fmt::Display for WorkCounts {
         }
         if self.mid_merge_count > 0 {
             write!(f, ", {} mid merges", self.mid_merge_count)?;
+        }
+        if self.destage_count > 0 {
+            write!(f, " ({} destages)", self.destage_count)?;
         }
         if self.overlap_merge_count > 0 {
             write!(f, ", {} merges within a level", self.overlap_merge_count)?;

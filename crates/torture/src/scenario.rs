@@ -400,6 +400,7 @@ impl Scenario {
         let theirs = recipe.options.keyspace;
         let mut options = drawn;
         options.offloads = recipe.options.offloads;
+        options.flushes_to_flash = recipe.options.flushes_to_flash;
         options.logs_are_tables |= recipe.options.logs_are_tables;
         if recipe.options.eager_after_ns > 0 {
             options.eager_after_ns = 1 << prng.below(30);

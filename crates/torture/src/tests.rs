@@ -44,13 +44,15 @@ fn a_few_sweeps_are_clean_and_cut_where_they_say() {
 /// With two drives, every sweep cuts the power of both, and each loses what it had not flushed.
 #[test]
 fn sweeps_cut_both_drives() {
-    let scenario = Scenario::by_name("layout-smrdb-offload").unwrap();
-    let mut lost = Blocks::ZERO;
-    for seed in 0..3 {
-        let swept = sweep(scenario, seed, 1, 24).unwrap_or_else(|failure| panic!("{failure}"));
-        lost += swept.flash_lost;
+    for name in share_of(["layout-smrdb-offload", "layout-imbrex-flash"]) {
+        let scenario = Scenario::by_name(name).unwrap();
+        let mut lost = Blocks::ZERO;
+        for seed in 0..3 {
+            let swept = sweep(scenario, seed, 1, 24).unwrap_or_else(|failure| panic!("{failure}"));
+            lost += swept.flash_lost;
+        }
+        assert!(!lost.is_zero(), "{name}: the flash drive lost nothing");
     }
-    assert!(!lost.is_zero(), "the flash drive lost nothing");
 }
 
 type Count = fn(&WorkCounts) -> u64;
@@ -58,7 +60,7 @@ type Count = fn(&WorkCounts) -> u64;
 /// A layout's special work happens in its runs, and power cuts hit it midway.
 #[test]
 fn every_step_of_the_layouts_is_cut_midway() {
-    let told: [(&str, &[(&str, Count)]); 7] = [
+    let told: [(&str, &[(&str, Count)]); 8] = [
         ("layout-gear", &[("turns", |d| d.turn_count), ("cut turns", |d| d.cut_turn_count)]),
         (
             "layout-sealdb",
@@ -75,6 +77,10 @@ fn every_step_of_the_layouts_is_cut_midway() {
                 ("pieces of base merges", |d| d.piece_count),
                 ("cut pieces", |d| d.cut_piece_count),
             ],
+        ),
+        (
+            "layout-imbrex-flash",
+            &[("destages", |d| d.destage_count), ("cut pieces", |d| d.cut_piece_count)],
         ),
         ("layout-sets-banded", &[("sets", |d| d.set_count)]),
         (

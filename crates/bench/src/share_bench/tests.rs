@@ -8,6 +8,7 @@ fn small(layouts: &[&str], shares: &[u64]) -> GridOptions {
     GridOptions {
         layouts: layouts.iter().map(|&name| name.to_owned()).collect(),
         shares: shares.to_vec(),
+        flash: 5,
         num: 8000,
         value_size: 4080,
         overwrites: Skew::Uniform,
@@ -46,7 +47,7 @@ fn the_error_names_the_senseless_option() {
     check(small(&["sealdb"], &[]), "--shares");
     check(small(&["sealdb"], &[0]), "--shares");
     check(small(&["sealdb"], &[100]), "--shares");
-    check(small(&["smrdb-offload"], &[50]), "flash");
+    check(GridOptions { flash: 0, ..small(&["imbrex-flash"], &[50]) }, "--flash");
     check(small(&["nosuch"], &[50]), "nosuch");
     check(GridOptions { num: 0, ..small(&["gear"], &[50]) }, "--num");
     check(GridOptions { jobs: 0, ..small(&["gear"], &[50]) }, "--jobs");

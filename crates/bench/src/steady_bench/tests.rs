@@ -8,6 +8,7 @@ fn run(layouts: &[&str], shares: &[u64]) -> SteadyBenchReport {
     let options = GridOptions {
         layouts: layouts.iter().map(|&name| name.to_owned()).collect(),
         shares: shares.to_vec(),
+        flash: 5,
         num: 6000,
         value_size: 4080,
         overwrites: Skew::Uniform,

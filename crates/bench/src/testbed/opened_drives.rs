@@ -61,10 +61,11 @@ fn users(
     runtime: &Runtime,
 ) -> Result<TestbedDrives, BenchError> {
     let options = plan.options;
-    if options.image.is_some() || options.shape != DriveShape::default() {
+    let is_shaped = options.shape != DriveShape::default() || options.flash_size.is_some();
+    if options.image.is_some() || is_shaped {
         return Err(BenchError::Options(format!(
             "{image} is an existing drive: --image, and the flags that shape a new drive (--rule, \
-             --capacity, --zone-len and so on), need the name of a profile instead"
+             --capacity, --flash-size and so on), need the name of a profile instead"
         )));
     }
     let open = |path: &Path| {
@@ -99,7 +100,7 @@ fn made(
     let geometry = profile.geometry();
     let layout = layout_for(&geometry, layout)?;
     check_flash(options, layout)?;
-    let flash = flash_profile(layout, &geometry, None)?;
+    let flash = flash_profile(layout, &geometry, options.flash_size)?;
     let name = profile.name().to_owned();
     let mut images = Vec::new();
     let mut make = |profile: Profile, image: Option<&PathBuf>, seed| {
@@ -140,6 +141,9 @@ fn check_flash(options: &TestbedOptions, layout: Layout) -> Result<(), BenchErro
     match (&options.flash, &options.image) {
         (Some(_), _) if !layout.takes_flash() => {
             refused(format!("{layout} has no use for a flash drive; omit --flash"))
+        }
+        _ if options.flash_size.is_some() && !layout.takes_flash() => {
+            refused(format!("{layout} has no use for a flash drive; omit --flash-size"))
         }
         (Some(_), None) => refused(
             "--flash is for a drive in a file; the flash drive of one in memory is in memory too"

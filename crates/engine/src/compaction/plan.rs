@@ -25,6 +25,8 @@ pub(crate) enum Reason {
     Space { level: u8 },
     /// A partition has too many runs in a level.
     PartitionRuns { level: u8, run_count: usize },
+    /// The flash drive holds more than it should, so many bytes of this partition.
+    Destage { flash_len_bytes: u64 },
     /// A base merge goes on, with so many bytes above the base left before this piece.
     Base { left_len_bytes: u64 },
     /// A table of this level was merged in part, for want of room.
@@ -45,6 +47,9 @@ impl fmt::Display for Reason {
             Reason::Space { level } => write!(f, "space is short, garbage below level {level}"),
             Reason::PartitionRuns { level, run_count } => {
                 write!(f, "a partition has {run_count} runs in level {level}")
+            }
+            Reason::Destage { flash_len_bytes } => {
+                write!(f, "destage, {flash_len_bytes} bytes on flash")
             }
             Reason::Base { left_len_bytes } => {
                 write!(f, "base merge, {left_len_bytes} bytes left")
@@ -165,8 +170,41 @@ impl Plan {
         (short_count + self.len_bytes() / table_len_bytes.min(grain_bytes)) * grain_bytes
     }
 
+    /// About how much the plan adds to the main drive for good, once its inputs are released: what the puts of
+    /// its tables on flash hold, less what its deletes hide at the bottom. A delete may hide nothing, and a put
+    /// may replace something, so it is less certain than it looks.
+    pub(crate) fn growth_len_bytes(&self) -> u64 {
+        if !self.tables().any(|slot| slot.is_on_flash()) {
+            return 0;
+        }
+        let (mut base, mut whole, mut parts) = <(InputSums, InputSums, InputSums)>::default();
+        for input in &self.inputs {
+            let is_base = self.output().is_bottom && input.level == self.output().level;
+            for slot in &input.tables {
+                let sum = match (is_base, self.keeps_rest_of(slot)) {
+                    (true, _) => &mut base,
+                    (false, false) => &mut whole,
+                    (false, true) => &mut parts,
+                };
+                sum.add(slot);
+            }
+        }
+        // Of the tables that go on behind the stop, a part is merged.
+        let before_stop = self.len_bytes().saturating_sub(base.len_bytes + whole.len_bytes);
+        let before_stop = before_stop.min(parts.len_bytes);
+        let merged = |of: fn(&InputSums) -> u64| {
+            of(&whole) + share_of(of(&parts), before_stop, parts.len_bytes)
+        };
+        let has_range_deletes = whole.has_range_deletes || parts.has_range_deletes;
+        let delete_count = merged(|sum| sum.delete_count);
+        let hidden_count = if has_range_deletes { u64::MAX } else { delete_count };
+        let hidden_count = hidden_count.min(base.entry_count);
+        let hidden_bytes = share_of(base.len_bytes, hidden_count, base.entry_count);
+        merged(|sum| sum.flash_put_bytes).saturating_sub(hidden_bytes)
+    }
+
     /// Whether the plan frees more than it takes: zones; if tables share zones, only a piece of a
-    /// base merge does.
+    /// base merge does, and only if it adds nothing from flash.
     pub(crate) fn is_gaining(
         &self,
         grain_bytes: u64,
@@ -174,12 +212,42 @@ impl Plan {
         facts: &dyn TableFacts,
     ) -> bool {
         if grain_bytes == 0 {
-            return self.partitions.is_some();
+            return self.partitions.is_some() && self.growth_len_bytes() == 0;
         }
         let freed = self.tables().filter(|table| !facts.gives_no_zone_back(table));
         let freed = freed.map(|table| table.meta.len_bytes.next_multiple_of(grain_bytes));
         freed.sum::<u64>() > self.cost_bytes(grain_bytes, table_len_bytes)
     }
+}
+
+/// Sums over input tables.
+#[derive(Clone, Copy, Debug, Default)]
+struct InputSums {
+    len_bytes: u64,
+    entry_count: u64,
+    delete_count: u64,
+    has_range_deletes: bool,
+    /// What the puts of tables on flash take.
+    flash_put_bytes: u64,
+}
+
+impl InputSums {
+    fn add(&mut self, slot: &TableSlot) {
+        let meta = &slot.meta;
+        self.len_bytes += meta.len_bytes;
+        self.entry_count += meta.entry_count;
+        self.delete_count += meta.delete_count;
+        self.has_range_deletes |= meta.range_tombstone_count > 0;
+        if slot.is_on_flash() {
+            let put_count = meta.entry_count.saturating_sub(meta.delete_count);
+            self.flash_put_bytes += share_of(meta.len_bytes, put_count, meta.entry_count);
+        }
+    }
+}
+
+/// The part of `whole` that belongs to `part` of `all`.
+fn share_of(whole: u64, part: u64, all: u64) -> u64 {
+    (u128::from(whole) * u128::from(part) / u128::from(all.max(1))) as u64
 }
 
 impl fmt::Display for Plan {
@@ -221,10 +289,6 @@ pub(crate) trait TableFacts: fmt::Debug {
     /// Whether merging the table frees no zone of the main drive, because a checkpoint keeps the
     /// table or because it is stored on flash.
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool;
-
-    /// Whether the table is stored on the flash drive, which is for level 0. To go down, it must be
-    /// written to the main drive.
-    fn is_on_flash(&self, table: &TableSlot) -> bool;
 
     /// The properties block of the table; `None` if it cannot be read.
     ///

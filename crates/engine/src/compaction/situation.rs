@@ -2,7 +2,7 @@
 
 use crate::compaction::busy::Busy;
 use crate::compaction::plan::{Plan, TableFacts, Windows, Work};
-use crate::options::KeyspaceOptions;
+use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::version::{LEVEL_COUNT, RunId, TableMeta, TableSlot, Version};
 use bytes::Bytes;
 use std::fmt;
@@ -50,14 +50,26 @@ pub(crate) struct Situation<'a> {
     pub(crate) room: Room,
     /// How much more may be written before puts are refused, without any cleaning.
     pub(crate) slack_bytes: u64,
+    /// How much the flash drive holds beyond what it should before slices go to the disk.
+    pub(crate) flash_excess_bytes: u64,
 }
 
 impl Situation<'_> {
-    /// Whether the drive has room for the outputs while the inputs still exist.
+    /// Whether the drive has room for the outputs while the inputs still exist, and for what they add for
+    /// good. The room that merges need never goes to data from flash: no merge could bring it back.
     pub(crate) fn fits(&self, plan: &Plan) -> bool {
         let table_len_bytes = self.options.table_len_bytes;
         let cost_bytes = plan.cost_bytes(self.room.grain_bytes, table_len_bytes);
-        plan.work == Work::Move || cost_bytes <= self.room.of(self.is_gaining(plan))
+        let has_room = cost_bytes <= self.room.of(self.is_gaining(plan));
+        plan.work == Work::Move || has_room && self.has_slack_for(plan)
+    }
+
+    /// Whether what the plan may add for good is no more than may still be written, or half of the room that
+    /// merges have left: mostly nothing is added, and one piece more shows it. Only lazy leveling plans by
+    /// slack.
+    fn has_slack_for(&self, plan: &Plan) -> bool {
+        let is_lazy = self.options.compaction == CompactionKind::Lazy;
+        !is_lazy || plan.growth_len_bytes() <= self.slack_bytes.max(self.room.len_bytes / 2)
     }
 
     /// The same facts, as if space were not short.

@@ -51,6 +51,9 @@ pub struct Options {
     /// Whether logs are written to the flash drive while a compaction runs (`offload`). It needs
     /// files on two drives.
     pub offloads: bool,
+    /// Whether flushes write their tables to the flash drive while it has room (`store::slices`). It needs
+    /// files on two drives and lazy leveling, which moves the tables to the main drive later.
+    pub flushes_to_flash: bool,
     /// How long each write waits while the flash drive holds more than
     /// [`Options::offloaded_file_count_max`] files; 0 for no wait. The delay lets compaction move
     /// the files to the main drive before flash fills up.
@@ -126,6 +129,7 @@ impl Default for Options {
             log_frame_len_bytes: 64 << 10,
             logs_are_tables: false,
             offloads: false,
+            flushes_to_flash: false,
             offload_delay_ns: 0,
             offloaded_file_count_max: 10,
             eager_after_ns: 0,

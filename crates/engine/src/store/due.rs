@@ -96,6 +96,7 @@ pub(crate) fn situation<'a>(
         is_eager: false,
         room,
         slack_bytes: store.slack_bytes(),
+        flash_excess_bytes: store.flash_excess_bytes(),
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) mod keyspace;
 mod lifetime;
 pub(crate) mod limits;
 mod moment;
+mod slices;
 pub(crate) mod space;
 mod tables;
 pub(crate) mod tally;

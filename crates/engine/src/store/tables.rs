@@ -15,12 +15,7 @@ impl TableFacts for Store {
     }
 
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
-        self.is_on_flash(table) || self.files.name_count(&table.meta.id.file_name()) > 1
-    }
-
-    fn is_on_flash(&self, table: &TableSlot) -> bool {
-        // Only logs that become tables are created on flash.
-        table.meta.is_logged && self.files.is_on_flash(&table.meta.id.file_name())
+        table.is_on_flash() || self.files.name_count(&table.meta.id.file_name()) > 1
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {

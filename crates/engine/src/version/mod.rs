@@ -228,21 +228,34 @@ pub(crate) struct TableSlot {
     table: OnceLock<Arc<Table>>,
     /// Reading the properties found damage, so `properties` does not try again.
     is_silent: AtomicBool,
+    /// Whether the attached file is on the flash drive.
+    is_on_flash: AtomicBool,
 }
 
 impl TableSlot {
     pub(crate) fn new(meta: TableMeta) -> Arc<TableSlot> {
         let (file, table) = Default::default();
-        Arc::new(TableSlot { meta, file, table, is_silent: AtomicBool::new(false) })
+        let (is_silent, is_on_flash) = Default::default();
+        Arc::new(TableSlot { meta, file, table, is_silent, is_on_flash })
+    }
+
+    /// A table whose file is on the flash drive.
+    #[cfg(test)]
+    pub(crate) fn new_on_flash(meta: TableMeta) -> Arc<TableSlot> {
+        let slot = TableSlot::new(meta);
+        slot.is_on_flash.store(true, atomic::Ordering::Relaxed);
+        slot
     }
 
     /// The same table, file and all, with a later front.
     fn with_front(&self, meta: TableMeta) -> Arc<TableSlot> {
+        let copy = |flag: &AtomicBool| AtomicBool::new(flag.load(atomic::Ordering::Relaxed));
         Arc::new(TableSlot {
             meta,
             file: self.file.clone(),
             table: self.table.clone(),
-            is_silent: AtomicBool::new(self.is_silent.load(atomic::Ordering::Relaxed)),
+            is_silent: copy(&self.is_silent),
+            is_on_flash: copy(&self.is_on_flash),
         })
     }
 
@@ -293,9 +306,16 @@ impl TableSlot {
             }
             let is_longer = self.meta.len_bytes < got_bytes;
             let part = |file| imbrex_files::part_of(file, 0..self.meta.len_bytes);
+            self.is_on_flash.store(files.is_on_flash(name), atomic::Ordering::Relaxed);
             let _ = self.file.set(if is_longer { part(file) } else { file });
         }
         Ok(())
+    }
+
+    /// Whether the table is on the flash drive, which is for level 0. To go down, it must be written to the
+    /// main drive. A file never changes its drive.
+    pub(crate) fn is_on_flash(&self) -> bool {
+        self.is_on_flash.load(atomic::Ordering::Relaxed)
     }
 
     /// The file, if attached.

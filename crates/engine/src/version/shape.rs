@@ -44,6 +44,7 @@ pub(crate) fn partition_shapes(version: &Version) -> Vec<PartitionShape> {
         counted.delete_count += meta.delete_count;
         counted.has_range_deletes |= meta.range_tombstone_count > 0;
         shape.front_count += usize::from(meta.has_front);
+        shape.flash_len_bytes += if slot.is_on_flash() { meta.len_bytes } else { 0 };
         let counts = if level == BASE_LEVEL {
             &mut shape.base
         } else {

@@ -34,7 +34,7 @@ use crate::watch::Watch;
 use crate::work::manual_progress::ManualProgress;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::{CommitKind, GroupId};
+use imbrex_files::{CommitKind, GroupId, Tier};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -140,6 +140,7 @@ impl Running {
             streams,
             tombstones: FragmentedTombstones::default(),
             is_together: self.plan.outputs_together,
+            tier: Tier::Main,
             band: None,
             replaces: Replaced {
                 tables: Arc::clone(replaced),
@@ -247,6 +248,11 @@ impl Running {
         let mut level = Vec::new();
         let output = self.plan.output();
         for slot in self.plan.tables() {
+            assert!(
+                !slot.is_on_flash(),
+                "table {} would stay on flash below level 0",
+                slot.meta.id
+            );
             edit.tables_removed.push((self.keyspace.id, slot.meta.id));
             edit.tables_added.push(TableAdd {
                 keyspace: self.keyspace.id,

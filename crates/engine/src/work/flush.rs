@@ -38,7 +38,7 @@ use crate::version::edit::LogId;
 use crate::version::{RunId, TableSlot};
 use crate::work::logs;
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::{CommitKind, GroupId};
+use imbrex_files::{CommitKind, GroupId, Tier};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -76,6 +76,11 @@ pub(crate) fn flush_task(
         streams: Streams::of_partitions(keyspace.id, &version),
         tombstones: FragmentedTombstones::default(),
         is_together: false,
+        tier: match source {
+            Source::Memory => store.flush_tier(&version, slot),
+            // A recovery adds its tables in one commit, for which the main drive has kept room.
+            Source::Logs | Source::Tables { .. } => Tier::Main,
+        },
         source,
         band,
         replaces: Replaced {

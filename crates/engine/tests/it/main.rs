@@ -20,6 +20,7 @@ mod power_cut;
 mod salvage;
 mod scrub;
 mod set_aside;
+mod slices;
 mod stage;
 mod threads;
 mod totals;

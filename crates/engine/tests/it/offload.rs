@@ -13,18 +13,28 @@ use imbrex_files::{Files, FormatOptions, PlacementKind, Tier};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Zones of 1 MiB, and a flash drive of 32 MiB; both with a volatile cache.
-struct Pair {
-    main: Arc<SimDisk>,
-    flash: Arc<SimDisk>,
+/// Zones of 1 MiB, and a flash drive; both with a volatile cache.
+pub(crate) struct Pair {
+    pub(crate) main: Arc<SimDisk>,
+    pub(crate) flash: Arc<SimDisk>,
     world: Arc<VirtualWorld>,
-    runtime: Runtime,
+    pub(crate) runtime: Runtime,
+    placement: &'static str,
 }
 
 impl Pair {
     fn new(order: Order) -> Pair {
+        Pair::of_len(order, (400, 32), "log-structured")
+    }
+
+    /// A drive and a flash drive of so many MiB.
+    pub(crate) fn of_len(
+        order: Order,
+        (main_mib, flash_mib): (u64, u64),
+        placement: &'static str,
+    ) -> Pair {
         let (runtime, world) = Runtime::virtual_time(order);
         let zones = ZoneSpec {
             zone_len: Blocks::new(256),
@@ -42,13 +52,13 @@ impl Pair {
                 .write_cache(Blocks::new(256));
             Arc::new(disk.memory().unwrap())
         };
-        let main = drive(400 * 256, Rule::AtPointer(zones), "hc620");
-        let flash = drive(32 * 256, Rule::Anywhere, "ssd120");
-        Pair { main, flash, world, runtime }
+        let main = drive(main_mib * 256, Rule::AtPointer(zones), "hc620");
+        let flash = drive(flash_mib * 256, Rule::Anywhere, "ssd120");
+        Pair { main, flash, world, runtime, placement }
     }
 
-    fn create(&self, options: Options) -> (Arc<TieredFiles>, Db) {
-        let placement = PlacementKind::by_name("log-structured").unwrap();
+    pub(crate) fn create(&self, options: Options) -> (Arc<TieredFiles>, Db) {
+        let placement = PlacementKind::by_name(self.placement).unwrap();
         let files = TieredFiles::format(
             Arc::clone(&self.main) as Arc<dyn Disk>,
             Arc::clone(&self.flash) as Arc<dyn Disk>,
@@ -59,7 +69,7 @@ impl Pair {
         self.open_on(Arc::new(files.unwrap()), options).unwrap()
     }
 
-    fn reopen(&self, options: Options) -> Result<(Arc<TieredFiles>, Db), EngineError> {
+    pub(crate) fn reopen(&self, options: Options) -> Result<(Arc<TieredFiles>, Db), EngineError> {
         let (main, flash) = (Arc::clone(&self.main), Arc::clone(&self.flash));
         let files = TieredFiles::open(main, flash, &self.runtime);
         self.open_on(Arc::new(files.unwrap()), options)
@@ -76,7 +86,7 @@ impl Pair {
     }
 
     /// Kills the process and cuts one drive's power; the other drive may lose its cache too.
-    fn crash(&self, db: Db, prng: &mut Prng) {
+    pub(crate) fn crash(&self, db: Db, prng: &mut Prng) {
         self.main.cut_power();
         self.flash.cut_power();
         self.world.drop_jobs();
@@ -98,7 +108,7 @@ fn offloading() -> Options {
     Options { logs_are_tables: true, offloads: true, keyspace, ..small() }
 }
 
-fn contents(db: &Db) -> Map {
+pub(crate) fn contents(db: &Db) -> Map {
     let entries = db.default_keyspace().range::<&[u8]>(..).unwrap();
     entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
 }
@@ -210,12 +220,16 @@ fn writes_are_delayed_while_many_files_lie_on_flash() {
 
 #[test]
 fn what_was_synced_survives_whichever_drive_loses_power_first() {
+    cut_either_drive(Pair::new, &offloading());
+}
+
+/// Cuts the power of one drive before that of the other, at any write, in many runs.
+pub(crate) fn cut_either_drive(new: impl Fn(Order) -> Pair, options: &Options) {
     let mut cut_counts = [0; 2];
     for seed in 0..60 {
-        let order = Order::Seeded(Prng::new(seed).derive("order"));
-        let pair = Pair::new(order);
+        let pair = new(Order::Seeded(Prng::new(seed).derive("order")));
         let mut prng = Prng::new(seed).derive("cuts");
-        let (mut files, mut db) = pair.create(offloading());
+        let (mut files, mut db) = pair.create(options.clone());
         let mut map = Map::new();
         for _ in 0..4 {
             let plan = FaultPlan { power_cut_after: Some(prng.below(300)), ..FaultPlan::default() };
@@ -235,7 +249,7 @@ fn what_was_synced_survives_whichever_drive_loses_power_first() {
             }
             pair.crash(db, &mut prng);
             drop(files);
-            (files, db) = pair.reopen(offloading()).unwrap();
+            (files, db) = pair.reopen(options.clone()).unwrap();
             if let Some((key, value)) = unsure {
                 let found = db.default_keyspace().get(&key).unwrap();
                 if found.as_deref() == Some(&value[..]) {

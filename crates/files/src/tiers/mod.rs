@@ -272,6 +272,10 @@ impl Files for TieredFiles {
         flash.files.inner.committer.lock().namespace.list("").count()
     }
 
+    fn flash_space(&self) -> Option<SpaceUse> {
+        self.flash.as_ref().map(|flash| flash.files.space())
+    }
+
     fn format_id(&self) -> u64 {
         self.main.format_id()
     }

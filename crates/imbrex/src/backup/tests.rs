@@ -10,8 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// One of each rule, with fixed bands, and with a flash drive.
-pub(crate) const LAYOUTS: [&str; 6] =
-    ["leveled-zones", "leveled-first-fit", "sealdb", "sets-banded", "imr-seq", "smrdb-offload"];
+pub(crate) const LAYOUTS: [&str; 7] = [
+    "leveled-zones",
+    "leveled-first-fit",
+    "sealdb",
+    "sets-banded",
+    "imr-seq",
+    "smrdb-offload",
+    "imbrex-flash",
+];
 
 /// The drives of one layout in a directory.
 pub(crate) struct Place {

@@ -6,7 +6,7 @@
 use super::error::{LayoutError, nearest};
 use super::recipe::{
     EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, kvimr, lazy,
-    lazy_tracks, leveldb, offload, sets, smrdb, smrdb_leveled, unit_len,
+    lazy_flash, lazy_tracks, leveldb, offload, sets, smrdb, smrdb_leveled, unit_len,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
 use imbrex_files::tiers::FlashOptions;
@@ -248,6 +248,15 @@ const TABLE: &[Entry] = &[
         engine: lazy_tracks,
         source: "Imbrex",
         summary: "as imbrex-zones: the base in bottom tracks, and above it the levels that merge into it",
+    },
+    Entry {
+        name: "imbrex-flash",
+        recording: Zoned,
+        over: BesideFlash,
+        placement: STREAMS,
+        engine: lazy_flash,
+        source: "Imbrex",
+        summary: "as imbrex-zones; what is flushed waits on a flash drive until that is full",
     },
 ];
 

@@ -143,10 +143,15 @@ impl Recipe {
         let share = (geometry.len().bytes() / MEMTABLE_SHARE).max(MEMTABLE_LEN_BYTES_MIN);
         let memtable = &mut self.options.memtable_len_bytes;
         *memtable = share.min(*memtable);
+        let memtable_len_bytes = *memtable;
         if let Some(flash) = &mut self.flash {
-            // A log is as long as its memtable, and takes a band if it goes to the drive.
-            let band_len_bytes = band_len_bytes(geometry).min(OFFLOAD_BAND_LEN_BYTES);
-            flash.log_len_bytes_max = band_len_bytes.max(*memtable);
+            // A log is as long as its memtable, and takes a band if it goes to the drive. Of a flush, some tables
+            // may go there.
+            let band_len_bytes = match self.options.offloads {
+                true => band_len_bytes(geometry).min(OFFLOAD_BAND_LEN_BYTES),
+                false => 0,
+            };
+            flash.log_len_bytes_max = band_len_bytes.max(memtable_len_bytes);
         }
         self
     }
@@ -195,6 +200,11 @@ fn lazy_table_len_bytes(drive_len_bytes: u64) -> u64 {
     let usual = LAZY_TABLE_LEN_BYTES.min(drive_len_bytes / LAZY_TABLES_PER_DRIVE_MIN);
     let least = LAZY_TABLE_LEN_BYTES_MIN.max(drive_len_bytes / LAZY_TABLES_PER_DRIVE_MAX);
     usual.max(least).min(LAZY_TABLE_LEN_BYTES_MAX)
+}
+
+/// As [`lazy`], with flushes to a flash drive.
+pub(crate) fn lazy_flash(geometry: &Geometry) -> Options {
+    Options { flushes_to_flash: true, ..lazy(geometry) }
 }
 
 /// As [`lazy`], with tables that fill their bottom tracks.

@@ -11,6 +11,7 @@ const SUSTAINED_PERCENT: &[(&str, u64)] = &[
     ("leveled-log", 70),
     ("leveled-first-fit", 80),
     ("imbrex-zones", 90),
+    ("imbrex-flash", 90),
     ("imbrex", 90),
     ("leveldb-cmr", 70),
     ("smrdb", 80),

@@ -11,8 +11,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// One of each rule, with fixed bands and with a flash drive; `imbrex::stack` has the same for all layouts in memory.
-const LAYOUTS: [&str; 6] =
-    ["leveled-zones", "leveled-first-fit", "sealdb", "sets-banded", "imr-seq", "smrdb-offload"];
+const LAYOUTS: [&str; 7] = [
+    "leveled-zones",
+    "leveled-first-fit",
+    "sealdb",
+    "sets-banded",
+    "imr-seq",
+    "smrdb-offload",
+    "imbrex-flash",
+];
 
 /// A store whose writer was cut off: the drives of one layout, and what they hold.
 struct Left {

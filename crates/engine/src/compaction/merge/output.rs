@@ -24,7 +24,7 @@ use crate::version::edit::{LogId, TableAdd};
 use crate::version::partitions::BASE_LEVEL;
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
-use imbrex_files::{CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted};
+use imbrex_files::{CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted, Tier};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub(crate) struct OutputSpec {
     pub(crate) tombstones: FragmentedTombstones,
     /// Whether all tables are persisted in one call.
     pub(crate) is_together: bool,
+    /// The drive that should hold the tables.
+    pub(crate) tier: Tier,
     pub(crate) source: Source,
     /// The log that becomes this output's only table, if its values stay where the log has them.
     pub(crate) band: Option<Arc<Band>>,
@@ -284,6 +286,7 @@ impl OutputWriter {
             stream: self.spec.streams.number(user_key),
             position: self.spec.streams.position(user_key),
             purpose: self.spec.source.purpose(),
+            tier: self.spec.tier,
             ..Hints::new(FileKind::Table)
         };
         let options = &self.spec.options;

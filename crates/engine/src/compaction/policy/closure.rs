@@ -55,8 +55,8 @@ impl TableClosure {
 
     /// Whether any of the tables is stored on flash. Such a table must be written to the main drive
     /// to go down.
-    pub(super) fn is_on_flash(&self, situation: &Situation<'_>) -> bool {
-        self.tables.iter().any(|(_, table)| situation.facts.is_on_flash(table))
+    pub(super) fn is_on_flash(&self) -> bool {
+        self.tables.iter().any(|(_, table)| table.is_on_flash())
     }
 
     pub(super) fn metas(&self) -> impl Iterator<Item = &TableMeta> {

@@ -33,8 +33,8 @@
 //!   Z2  A mid merge takes all tables of a level that overlap its key range. Its output is as new as
 //!       the newest of them.
 //!   Z3  A partition takes no part in mid merges while its base merge goes on: the output would
-//!       mix runs on both sides of `run_max`, and stay above. A merge that waits for a damaged table
-//!       does not count.
+//!       mix runs on both sides of `run_max`, and stay above. A merge that waits for a damaged table,
+//!       or for slack for its slices, does not count.
 //!   Z4  At most one base merge is under way in a keyspace, and at most one piece runs. A merge may be
 //!       given up between two pieces: what it has not merged is then merged later.
 //!   Z5  For want of space a base merge begins only where it may give back a thirty-second of the base
@@ -45,16 +45,22 @@
 //!       a whole piece: it waits for a stretch of one.
 //!   Z7  Work for scans comes last: what writers need is planned first. It never takes the slack that a
 //!       base merge needs.
+//!   Z8  On flash are tables of level 0 alone. Whatever goes below it is written to the disk.
+//!   Z9  Slices, which are the runs on flash, wait until flash is full: they count as neither garbage nor
+//!       runs of the disk. A plan that takes some needs slack for what their puts may add to the disk, so
+//!       the room of merges never fills with data that no merge could bring back.
 //!
 //! Source: ours; the simulation behind it is described in docs/decisions.
 //! Not here: what a piece takes (`lazy::pieces`), how a merge stops before the end of its inputs
 //! (`work::compact`), where the state of a merge is stored (`version::partitions`).
 
+mod mid;
 mod pieces;
 mod survey;
 pub(crate) mod wait;
 
-use self::pieces::{by_run, output, parts_of, piece_of};
+use self::mid::{IDLE_RUN_COUNT, destage, mid_merge};
+use self::pieces::{output, parts_of, piece_of};
 use self::survey::{Shape, Survey, UPPER_COUNT};
 use crate::compaction::plan::{Input, Plan, Reason, Work};
 use crate::compaction::policy::leveled;
@@ -97,9 +103,6 @@ const UPPER_PERCENT_MAX: u64 = 15;
 /// Below so many pieces, what is above the bases is too short to be worth a base merge.
 const CROWDED_PIECE_COUNT_MIN: u64 = 4;
 
-/// So many runs of a level are merged when nothing else is due, for scans (Z7).
-const IDLE_RUN_COUNT: usize = 2;
-
 /// The largest number of tables in one move. It bounds the length of the edit.
 const MOVE_TABLE_COUNT_MAX: usize = 64;
 
@@ -114,25 +117,20 @@ impl Policy for Lazy {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let survey = Survey::of(situation.version);
         let merge = survey.merge_under_way(situation);
+        // A merge that cannot go on keeps no partition from its mid merges, and another may begin.
+        let merge = merge.filter(|merge| !is_stuck(situation, merge));
         let is_urgent = situation.is_space_short || situation.slack_bytes < piece_len(situation);
+        let count_least = situation.options.l0_compact_run_count.max(2) as usize;
         move_to_base(situation)
             .or_else(|| merge.filter(|_| is_urgent).and_then(|merge| go_on(situation, merge)))
-            .or_else(|| {
-                // A merge that cannot go on keeps no partition from its mid merges.
-                let merge = merge.filter(|merge| !is_blocked(situation, merge));
-                let count_least = situation.options.l0_compact_run_count.max(2) as usize;
-                mid_merge(situation, &survey, merge, count_least)
-            })
+            .or_else(|| destage(situation, &survey, merge))
+            .or_else(|| mid_merge(situation, &survey, merge, count_least))
             .or_else(|| match merge {
-                Some(merge) if is_blocked(situation, merge) => begin_due(situation, &survey),
                 Some(merge) if is_due(situation, &survey, merge) => go_on(situation, merge),
                 Some(_) => None,
                 None => begin_due(situation, &survey),
             })
-            .or_else(|| {
-                let merge = merge.filter(|merge| !is_blocked(situation, merge));
-                mid_merge(situation, &survey, merge, IDLE_RUN_COUNT)
-            })
+            .or_else(|| mid_merge(situation, &survey, merge, IDLE_RUN_COUNT))
     }
 
     fn plan_manual(
@@ -169,7 +167,7 @@ impl Policy for Lazy {
     fn pressure(&self, version: &Version, options: &KeyspaceOptions, slack_bytes: u64) -> Pressure {
         let shapes = Survey::of(version).shapes;
         let run_count = shapes.iter().map(|shape| shape.run_counts[0]).max().unwrap_or(0);
-        let has_upper = shapes.iter().any(|shape| shape.upper_len_bytes > 0);
+        let has_upper = shapes.iter().any(|shape| shape.disk_len_bytes() > 0);
         let quarters = if has_upper {
             slack_bytes.saturating_mul(4) / piece_len_of(options).max(1)
         } else {
@@ -189,7 +187,7 @@ impl Policy for Lazy {
 /// Whether so much is above the bases that scans suffer more than a base merge costs.
 fn is_crowded(survey: &Survey, options: &KeyspaceOptions) -> bool {
     let sum = |of: fn(&Shape) -> u64| survey.shapes.iter().map(of).sum::<u64>();
-    let upper_len_bytes = sum(|shape| shape.upper_len_bytes);
+    let upper_len_bytes = sum(Shape::disk_len_bytes);
     let base_len_bytes = sum(|shape| shape.base_len_bytes);
     let least = piece_len_of(options).saturating_mul(CROWDED_PIECE_COUNT_MIN);
     upper_len_bytes > (base_len_bytes / 100 * UPPER_PERCENT_MAX).max(least)
@@ -230,13 +228,41 @@ fn margin_len(situation: &Situation<'_>) -> u64 {
 
 /// Whether the base merge under way should go on now.
 fn is_due(situation: &Situation<'_>, survey: &Survey, merge: &BaseMerge) -> bool {
-    let left: u64 = merge.left(situation.version).map(|(_, _, slot)| slot.meta.len_bytes).sum();
+    let left = left_on_disk(situation, merge);
     let is_wanted =
         |shape: &Shape| shape.is_heavy(situation.options) || shape.is_deep(situation.options);
     is_pressing(situation, left)
+        || has_full_flash(situation, survey)
         || situation.is_eager
         || is_crowded(survey, situation.options)
         || survey.of_merge(situation, merge).iter().any(is_wanted)
+}
+
+/// What `merge` still has to merge from the disk, which is what it gives back.
+fn left_on_disk(situation: &Situation<'_>, merge: &BaseMerge) -> u64 {
+    let left = merge.left(situation.version).map(|(_, _, slot)| slot);
+    left.filter(|slot| !slot.is_on_flash()).map(|slot| slot.meta.len_bytes).sum()
+}
+
+/// Whether flash is full of slices. A base merge takes them where a destage has no room.
+fn has_full_flash(situation: &Situation<'_>, survey: &Survey) -> bool {
+    situation.flash_excess_bytes > 0 && survey.shapes.iter().any(|shape| shape.slice_count > 0)
+}
+
+/// Whether the base merge cannot go on: a table cannot be read, or its slices would add more to the disk than
+/// there is slack for. A merge that begins now takes newer deletes as well, which may make that room.
+fn is_stuck(situation: &Situation<'_>, merge: &BaseMerge) -> bool {
+    is_blocked(situation, merge) || is_without_slack(situation, merge)
+}
+
+/// Whether not even the shortest piece of the base merge fits, and it has slices.
+fn is_without_slack(situation: &Situation<'_>, merge: &BaseMerge) -> bool {
+    let has_slices = merge.left(situation.version).any(|(_, _, slot)| slot.is_on_flash());
+    has_slices && {
+        let cuts = &situation.version.partitions.cuts;
+        let shortest = piece_of(situation, merge, cuts, 1, Reason::Base { left_len_bytes: 0 });
+        shortest.is_some_and(|plan| !situation.fits(&plan))
+    }
 }
 
 /// Whether the next piece of the base merge needs a table that compactions cannot read.
@@ -277,7 +303,8 @@ fn begin_due(situation: &Situation<'_>, survey: &Survey) -> Option<Plan> {
     let score = |at: usize| survey.shapes[at].score(survey.newest.0);
     order.sort_by_key(|&at| (is_damaged(situation, at), Reverse(score(at)), at));
     let first = &survey.shapes[*order.first()?];
-    let is_any = is_pressing(situation, first.upper_len_bytes);
+    let is_any =
+        is_pressing(situation, first.disk_len_bytes()) || has_full_flash(situation, survey);
     let is_crowded = is_crowded(survey, options);
     order.retain(|&at| {
         let shape = &survey.shapes[at];
@@ -401,84 +428,6 @@ fn split(situation: &Situation<'_>, start: &Bytes, end: Option<Bytes>, count: u6
     cuts
 }
 
-/// Merges the runs of a level of one partition into one run of the next level (Z2).
-fn mid_merge(
-    situation: &Situation<'_>,
-    survey: &Survey,
-    merge: Option<&BaseMerge>,
-    count_least: usize,
-) -> Option<Plan> {
-    (0..UPPER_COUNT as u8 - 1).find_map(|level| {
-        // A heavy partition is merged into the base instead, which does the same and more, unless a
-        // table cannot be read.
-        let is_full = |at: &usize| {
-            let shape = &survey.shapes[*at];
-            shape.run_counts[usize::from(level)] >= count_least
-                && (!shape.is_heavy(situation.options) || is_damaged(situation, *at))
-        };
-        (0..survey.shapes.len()).filter(is_full).find_map(|at| {
-            let plan = mid_merge_of(situation, level, at)?;
-            let is_free = merge.is_none_or(|merge| !merge.overlaps(&plan.range));
-            // A short one takes as much as it gives back at once.
-            let len_bytes = plan.len_bytes();
-            let is_short = len_bytes <= situation.options.table_len_bytes;
-            let needed_bytes = len_bytes.saturating_add(margin_len(situation));
-            let slack_bytes = match count_least {
-                IDLE_RUN_COUNT => situation.slack_bytes.saturating_sub(margin_len(situation)),
-                _ => situation.slack_bytes,
-            };
-            let has_room = is_short || needed_bytes <= slack_bytes;
-            (is_free && has_room && situation.fits(&plan)).then_some(plan)
-        })
-    })
-}
-
-fn mid_merge_of(situation: &Situation<'_>, level: u8, at: usize) -> Option<Plan> {
-    let version = situation.version;
-    let partitions = &version.partitions;
-    let runs = &version.levels[usize::from(level)].runs;
-    let (start, end) = (partitions.start(at), partitions.end(at));
-    let tables = runs.iter().flat_map(|run| &run.tables).filter(|slot| {
-        !slot.meta.ends_before(&start) && end.as_ref().is_none_or(|end| slot.meta.smallest < *end)
-    });
-    let mut range = KeyRange::of(tables.map(|slot| &slot.meta))?;
-    let (tables, run) = loop {
-        let tables: Vec<_> = runs
-            .iter()
-            .flat_map(|run| run.overlapping(&range).iter().map(move |t| (level, run.id, t)))
-            .collect();
-        let mut wider = range.clone();
-        tables.iter().for_each(|(_, _, slot)| wider.extend(&slot.meta.range()));
-        if wider == range {
-            let run = tables.iter().map(|(_, run, _)| *run).max()?;
-            break (tables, run);
-        }
-        range = wider;
-    };
-    let busy = situation.busy;
-    if tables.iter().any(|(_, _, slot)| busy.has_table(slot)) || busy.writes_to(level + 1, &range) {
-        return None;
-    }
-    let run_count = by_run(tables.iter().copied()).len();
-    let below = version.levels[usize::from(level) + 1].runs.iter().find(|r| r.id == run);
-    let staying = below.map_or_else(Vec::new, |run| run.overlapping(&range).to_vec());
-    // With tables that stay in the output's run the keys between them may be the bottom, but it is
-    // not worth routes.
-    let is_bottom = !version.has_overlap_below(level, &range);
-    Some(Plan {
-        reason: Reason::PartitionRuns { level, run_count },
-        work: Work::Merge,
-        inputs: by_run(tables.into_iter()),
-        outputs: vec![output(level + 1, run, is_bottom, staying)],
-        routes: None,
-        range,
-        outputs_together: false,
-        windows: None,
-        stop: None,
-        partitions: None,
-    })
-}
-
 /// Tables of level 0 that overlap nothing become part of the base without a rewrite, so a sequential
 /// load writes each byte once.
 fn move_to_base(situation: &Situation<'_>) -> Option<Plan> {
@@ -488,6 +437,7 @@ fn move_to_base(situation: &Situation<'_>) -> Option<Plan> {
         let is_other = |other: &Arc<TableSlot>| other.meta.id != slot.meta.id;
         // A table that was a log stores its values in write order.
         !slot.meta.is_logged
+            && !slot.is_on_flash()
             && !situation.busy.has_table(slot)
             && !situation.busy.writes_to(BASE_LEVEL, &range)
             && !version

@@ -139,9 +139,7 @@ pub(super) fn rewrite_last(
     wanted: Vec<Arc<TableSlot>>,
 ) -> ManualPlan {
     let is_victim = |t: &Arc<TableSlot>| {
-        t.meta.delete_count > 0
-            || t.meta.range_tombstone_count > 0
-            || situation.facts.is_on_flash(t)
+        t.meta.delete_count > 0 || t.meta.range_tombstone_count > 0 || t.is_on_flash()
     };
     let Some(victim) = wanted.into_iter().find(is_victim) else {
         return ManualPlan::LevelDone;
@@ -435,9 +433,8 @@ pub(super) fn fitting(
     let below = &situation.version.levels[usize::from(level) + 1];
     let mut range = tables[0].meta.range();
     let mut len_bytes = tables[0].meta.len_bytes;
-    let moves_over = |overlap_len_bytes: u64, table: &TableSlot| {
-        overlap_len_bytes == 0 && !situation.facts.is_on_flash(table)
-    };
+    let moves_over =
+        |overlap_len_bytes: u64, table: &TableSlot| overlap_len_bytes == 0 && !table.is_on_flash();
     let moves = moves_over(overlap_len_bytes(below, &range), &tables[0]);
     let mut count = 1;
     for table in &tables[1..] {
@@ -519,14 +516,13 @@ pub(super) fn build(
     }
     let disjoint = level > 0 || are_disjoint(&victims);
     let is_light = |t: &Arc<TableSlot>| is_light_on_grandparents(situation, level, &t.meta.range());
-    let is_on_flash = |t: &Arc<TableSlot>| situation.facts.is_on_flash(t);
     // The dead part of a table with a front comes back only when the table is rewritten.
     let is_whole = |t: &Arc<TableSlot>| !t.meta.has_front;
     let moves = below.is_empty()
         && disjoint
         && victims.iter().all(is_whole)
         && victims.iter().all(is_light)
-        && !victims.iter().any(is_on_flash);
+        && !victims.iter().any(|t| t.is_on_flash());
     let work = if moves { Work::Move } else { Work::Merge };
     let plan = make(situation, work, level, victims, below, reason);
     (!situation.busy.writes_to(plan.output().level, &plan.range)).then_some(plan)

@@ -117,7 +117,7 @@ fn plan_down(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
     oldest_first.into_iter().find_map(|start| {
         let from_0 = choose_level_0(situation, start)?;
         let candidates = overlapping(level_1, &from_0);
-        if from_0.tables.len() == 1 && candidates.is_empty() && !from_0.is_on_flash(situation) {
+        if from_0.tables.len() == 1 && candidates.is_empty() && !from_0.is_on_flash() {
             return build(situation, &from_0, &TableClosure::default(), Work::Move, reason);
         }
         let merge = |from_1: &TableClosure| build(situation, &from_0, from_1, Work::Merge, reason);
@@ -451,7 +451,7 @@ fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
     };
     wanted.tables.retain(|(run, _)| *run == oldest);
     wanted.ids = wanted.metas().map(|meta| meta.id).collect();
-    let work = if wanted.is_on_flash(situation) { Work::Merge } else { Work::Move };
+    let work = if wanted.is_on_flash() { Work::Merge } else { Work::Move };
     // If the plan does not fit, run it anyway: its error reports to the caller how much space is
     // missing.
     let plan = unless_busy(situation, &wanted, &TableClosure::default(), work, Reason::Manual);

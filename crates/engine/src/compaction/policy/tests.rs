@@ -1,15 +1,15 @@
 //! The planner as scripts: shapes of a tree, and the plans they give.
 //!
 //! `version` sets the tables, a line each: `L0 run=9 id=10 a..f mb=16 [deletes=n] [tombstones=n]
-//! [unit=n] [set=group/tables] [shares=a:2,c:1] [kept=yes] [logged=yes] [front=yes] [flash=yes] [aside=why]`.
+//! [unit=n] [set=group/tables] [shares=a:2,c:1] [kept=yes] [logged=yes] [front=yes] [flash=yes|slice] [aside=why]`.
 //! `shares` says where the bytes are, in MB; `kept`: a checkpoint keeps the table; `logged`: it was
-//! a log; `flash`: it was a log on flash and is still stored there; `aside`: it was set aside. With
-//! `front` the table has a front, at its first key.
+//! a log; `flash`: it is on flash, and was a log there unless it is a slice; `aside`: it was set aside.
+//! With `front` the table has a front, at its first key.
 //!
 //! `plan` prints the next plan and where its routes lead. With `apply` the plan is carried out on
 //! paper: a merge yields one table over its inputs' range; with routes, each input consists of its
 //! two end keys, which follow their routes. `slack` sets how much may be written before puts are
-//! refused, `cuts` where partitions begin; `version-add` adds tables, `version-remove` removes some.
+//! refused, `flash` how much too much is on flash, `cuts` where partitions begin; `version-add` adds tables, `version-remove` removes some.
 //! With `start` the plan keeps running. `windows` prints the windows that gear chose.
 
 use super::*;
@@ -45,6 +45,7 @@ struct Paper {
     is_eager: bool,
     room: Option<Room>,
     slack_bytes: Option<u64>,
+    flash_excess_bytes: u64,
     next_id: u64,
 }
 
@@ -54,7 +55,6 @@ struct Facts {
     units: BTreeMap<TableId, UnitId>,
     histograms: BTreeMap<TableId, Arc<Histogram>>,
     kept: BTreeSet<TableId>,
-    on_flash: BTreeSet<TableId>,
 }
 
 impl TableFacts for Facts {
@@ -63,11 +63,7 @@ impl TableFacts for Facts {
     }
 
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
-        self.kept.contains(&table.meta.id) || self.is_on_flash(table)
-    }
-
-    fn is_on_flash(&self, table: &TableSlot) -> bool {
-        self.on_flash.contains(&table.meta.id)
+        self.kept.contains(&table.meta.id) || table.is_on_flash()
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
@@ -89,6 +85,7 @@ impl Paper {
             is_eager: self.is_eager,
             room: self.room.unwrap_or(Room::UNBOUNDED),
             slack_bytes: self.slack_bytes.unwrap_or(u64::MAX),
+            flash_excess_bytes: self.flash_excess_bytes,
         }
     }
 
@@ -97,7 +94,7 @@ impl Paper {
         let level: u8 = words.next().unwrap()[1..].parse().unwrap();
         let mut meta = meta(0, "a", "a", 1 << 20);
         let mut run = RunId::ONLY;
-        let (mut unit, mut histogram) = (None, None);
+        let (mut unit, mut histogram, mut is_on_flash) = (None, None, false);
         for word in words {
             match word.split_once('=') {
                 Some(("run", value)) => run = RunId(value.parse().unwrap()),
@@ -112,10 +109,7 @@ impl Paper {
                 Some(("kept", _)) => _ = self.facts.kept.insert(meta.id),
                 Some(("front", _)) => meta.has_front = true,
                 Some(("logged", _)) => meta.is_logged = true,
-                Some(("flash", _)) => {
-                    meta.is_logged = true;
-                    self.facts.on_flash.insert(meta.id);
-                }
+                Some(("flash", what)) => (is_on_flash, meta.is_logged) = (true, what != "slice"),
                 Some(("shares", value)) => histogram = Some(shares(value)),
                 Some(("mb", value)) => meta.len_bytes = value.parse::<u64>().unwrap() << 20,
                 Some(("entries", value)) => meta.entry_count = value.parse().unwrap(),
@@ -132,7 +126,8 @@ impl Paper {
         self.next_id = self.next_id.max(meta.id.0 + 1);
         self.facts.units.extend(unit.map(|unit| (meta.id, unit)));
         self.facts.histograms.extend(histogram.map(|made| (meta.id, Arc::new(made))));
-        self.version.insert(level, run, TableSlot::new(meta));
+        let new = if is_on_flash { TableSlot::new_on_flash } else { TableSlot::new };
+        self.version.insert(level, run, new(meta));
     }
 
     fn apply(&mut self, plan: &Plan) {
@@ -157,7 +152,8 @@ impl Paper {
             self.version.insert(plan.output().level, plan.output().run, TableSlot::new(meta));
         }
         for (level, run, meta) in plan.stop.iter().flat_map(|stop| &stop.rest) {
-            self.version.insert(*level, *run, TableSlot::new(meta.clone()));
+            let old = plan.tables().find(|table| table.meta.id == meta.id).unwrap();
+            self.version.insert(*level, *run, Arc::clone(old).moved_to(meta).unwrap());
         }
         if let Some(partitions) = &plan.partitions {
             self.version.partitions = partitions.clone();
@@ -305,6 +301,10 @@ fn scripts() {
                 "slack" => {
                     paper.slack_bytes =
                         case.args.get("mb").map(|n| n[0].parse::<u64>().unwrap() << 20);
+                }
+                "flash" => {
+                    paper.flash_excess_bytes =
+                        case.args.get("mb").map_or(0, |n| n[0].parse::<u64>().unwrap() << 20);
                 }
                 "cuts" => {
                     let keys = case.input.split_whitespace();

@@ -189,8 +189,8 @@ fn what_lies_on_flash_gives_no_zone_back() {
     let version = Arc::clone(&store.all_keyspaces()[0].view().version);
     let facts = || -> Vec<(&[u8], bool, bool)> {
         let tables = version.levels[0].tables();
-        let facts = tables
-            .map(|t| (&t.meta.smallest[..], store.is_on_flash(t), store.gives_no_zone_back(t)));
+        let facts =
+            tables.map(|t| (&t.meta.smallest[..], t.is_on_flash(), store.gives_no_zone_back(t)));
         facts.collect()
     };
     assert_eq!(facts(), [(&b"on flash"[..], true, true), (&b"on the disk"[..], false, false)]);

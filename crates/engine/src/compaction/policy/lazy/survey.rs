@@ -13,13 +13,17 @@ pub(super) const UPPER_COUNT: usize = BASE_LEVEL as usize;
 /// What one partition consists of. A table belongs to the partition where it begins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
+    /// Above the base, on the disk and on flash.
     pub(super) upper_len_bytes: u64,
+    /// The part of it that is on flash, and in how many runs.
+    pub(super) flash_len_bytes: u64,
+    pub(super) slice_count: usize,
     pub(super) base_len_bytes: u64,
     base_entry_count: u64,
     /// Deletes in the upper levels, and whether there are range deletes.
     delete_count: u64,
     has_range_deletes: bool,
-    /// The number of runs in each upper level.
+    /// The number of runs in each upper level that have tables on the disk.
     pub(super) run_counts: [usize; UPPER_COUNT],
     /// The compaction that last wrote to its base, as a number that grows with time; 0 without a base.
     merged_at: u64,
@@ -44,6 +48,11 @@ impl Shape {
         self.upper_len_bytes + self.base_len_bytes
     }
 
+    /// Above the base, on the disk. That is what a base merge gives back, and what scans suffer from (Z9).
+    pub(super) fn disk_len_bytes(&self) -> u64 {
+        self.upper_len_bytes - self.flash_len_bytes
+    }
+
     /// The most that a base merge may give back. How much a range delete covers is not known.
     pub(super) fn gain_bytes(&self) -> u64 {
         let entry_len_bytes = self.base_len_bytes / self.base_entry_count.max(1);
@@ -52,7 +61,7 @@ impl Shape {
         } else {
             self.delete_count.saturating_mul(entry_len_bytes).min(self.base_len_bytes)
         };
-        self.upper_len_bytes + deleted_bytes
+        self.disk_len_bytes() + deleted_bytes
     }
 
     /// How much the base merge of this partition is worth: the share of garbage in what it writes,
@@ -78,7 +87,7 @@ impl Survey {
         let partitions = &version.partitions;
         let mut survey =
             Survey { shapes: vec![Shape::default(); partitions.count()], newest: RunId(0) };
-        let mut counted = vec![(BASE_LEVEL, RunId(0)); partitions.count()];
+        let mut counted = vec![[(BASE_LEVEL, RunId(0)); 2]; partitions.count()];
         for (level, run, slot) in version.places() {
             let at = partitions.find(&slot.meta.smallest);
             let shape = &mut survey.shapes[at];
@@ -92,9 +101,12 @@ impl Survey {
             shape.delete_count += slot.meta.delete_count;
             shape.has_range_deletes |= slot.meta.range_tombstone_count > 0;
             survey.newest = survey.newest.max(run);
-            if counted[at] != (level, run) {
-                counted[at] = (level, run);
-                shape.run_counts[usize::from(level)] += 1;
+            let is_on_flash = slot.is_on_flash();
+            shape.flash_len_bytes += if is_on_flash { slot.meta.len_bytes } else { 0 };
+            let last = &mut counted[at][usize::from(is_on_flash)];
+            if std::mem::replace(last, (level, run)) != (level, run) {
+                let run_count = &mut shape.run_counts[usize::from(level)];
+                *(if is_on_flash { &mut shape.slice_count } else { run_count }) += 1;
             }
         }
         survey

@@ -28,10 +28,6 @@ impl TableFacts for NoFacts {
         false
     }
 
-    fn is_on_flash(&self, _table: &TableSlot) -> bool {
-        false
-    }
-
     fn properties(&self, _table: &TableSlot) -> Option<TableProperties> {
         None
     }
@@ -53,6 +49,8 @@ struct Tree {
     newest: Entries,
     next_id: u64,
     slack_bytes: u64,
+    has_flash: bool,
+    flash_excess_bytes: u64,
 }
 
 /// A flush that has begun, with the cuts of that moment.
@@ -60,6 +58,7 @@ struct Flush {
     run: u64,
     entries: Entries,
     cuts: Vec<Bytes>,
+    is_to_flash: bool,
 }
 
 fn key(number: u64) -> Bytes {
@@ -83,10 +82,16 @@ impl Tree {
             newest: Entries::new(),
             next_id: 1,
             slack_bytes: u64::MAX,
+            has_flash: false,
+            flash_excess_bytes: 0,
         }
     }
 
     fn situation(&self) -> Situation<'_> {
+        let room = match self.has_flash {
+            true => Room { len_bytes: self.slack_bytes.saturating_mul(2), ..Room::UNBOUNDED },
+            false => Room::UNBOUNDED,
+        };
         Situation {
             version: &self.version,
             options: &self.options,
@@ -96,8 +101,9 @@ impl Tree {
             facts: &NoFacts,
             is_space_short: false,
             is_eager: false,
-            room: Room::UNBOUNDED,
+            room,
             slack_bytes: self.slack_bytes,
+            flash_excess_bytes: self.flash_excess_bytes,
         }
     }
 
@@ -116,16 +122,24 @@ impl Tree {
             self.newest.insert(key.clone(), seq);
             entries.insert(key, seq);
         }
-        Flush { run, entries, cuts: self.version.partitions.cuts.clone() }
+        Flush { run, entries, cuts: self.version.partitions.cuts.clone(), is_to_flash: false }
     }
 
     fn end_flush(&mut self, flush: Flush) {
-        self.write(0, RunId(flush.run), flush.entries, &flush.cuts, flush.run);
+        let new = if flush.is_to_flash { TableSlot::new_on_flash } else { TableSlot::new };
+        self.write((0, RunId(flush.run)), flush.entries, &flush.cuts, flush.run, new);
         self.version.check().unwrap();
     }
 
     /// Writes tables that end at `borders`.
-    fn write(&mut self, level: u8, run: RunId, entries: Entries, borders: &[Bytes], group: u64) {
+    fn write(
+        &mut self,
+        (level, run): (u8, RunId),
+        entries: Entries,
+        borders: &[Bytes],
+        group: u64,
+        new: fn(TableMeta) -> Arc<TableSlot>,
+    ) {
         let part = |key: &Bytes| borders.partition_point(|border| border <= key);
         let mut table: Vec<(Bytes, u64)> = Vec::new();
         let mut rest = entries.into_iter().peekable();
@@ -156,33 +170,41 @@ impl Tree {
                 has_front: false,
             };
             self.contents.insert(id, entries);
-            self.version.insert(level, run, TableSlot::new(meta));
+            self.version.insert(level, run, new(meta));
         }
     }
 
-    /// Carries out a plan as `work::compact` does.
+    /// Carries out a plan as `work::compact` does. No more is added to the disk than there was slack for.
     fn apply(&mut self, plan: &Plan) {
         let output = plan.output().clone();
         let tables: Vec<_> = plan.tables().cloned().collect();
         tables.iter().for_each(|table| _ = self.version.remove(table.meta.id).unwrap());
         if plan.work == Work::Move {
+            assert!(!tables.iter().any(|table| table.is_on_flash()), "Z8: {plan}");
             tables.into_iter().for_each(|t| self.version.insert(output.level, output.run, t));
             return self.version.check().unwrap();
         }
         let until = plan.stop.as_ref().map(|stop| &stop.until);
-        let mut merged = Entries::new();
+        let (mut merged, mut disk_count) = (Entries::new(), 0);
         for table in &tables {
             for (key, seq) in &self.contents[&table.meta.id] {
                 let is_dead = table.meta.front().is_some_and(|front| key < front);
                 if !is_dead && until.is_none_or(|until| key < until) {
                     let kept = merged.entry(key.clone()).or_default();
                     *kept = (*kept).max(*seq);
+                    disk_count += usize::from(!table.is_on_flash());
                 }
             }
         }
+        let growth = merged.len().saturating_sub(disk_count) as u64 * ENTRY_LEN_BYTES;
+        // How much of a table lies before the stop is an estimate.
+        let at_the_stop = tables.iter().filter(|t| t.is_on_flash() && plan.keeps_rest_of(t));
+        let at_the_stop: u64 = at_the_stop.map(|table| table.meta.len_bytes).sum();
+        let is_in_slack = growth <= self.slack_bytes.saturating_add(at_the_stop);
+        assert!(plan.reason == Reason::Manual || is_in_slack, "Z9: {plan}");
         let borders: Vec<_> = output.staying.iter().map(|t| t.meta.smallest.clone()).collect();
         let group = self.new_id();
-        self.write(output.level, output.run, merged, &borders, group);
+        self.write((output.level, output.run), merged, &borders, group, TableSlot::new);
         for (level, run, meta) in plan.stop.iter().flat_map(|stop| &stop.rest) {
             let old = tables.iter().find(|table| table.meta.id == meta.id).unwrap();
             self.version.insert(*level, *run, Arc::clone(old).moved_to(meta).unwrap());
@@ -190,6 +212,7 @@ impl Tree {
         if let Some(partitions) = &plan.partitions {
             self.version.partitions = partitions.clone();
         }
+        assert!(self.version.places().all(|(level, _, t)| level == 0 || !t.is_on_flash()), "Z8");
         self.version.check().unwrap();
     }
 
@@ -213,24 +236,32 @@ impl Tree {
 #[test]
 fn every_key_shows_its_newest_write_whatever_is_merged() {
     let (mut piece_count, mut split_count, mut front_count) = (0, 0, 0);
-    for seed in 0..200 {
+    let (mut destage_count, mut from_flash_count) = (0, 0);
+    for seed in 0..300 {
+        let has_flash = seed % 3 > 0;
         let mut prng = Prng::new(seed).derive("lazy model");
-        let mut tree = Tree::new();
+        let mut tree = Tree { has_flash, ..Tree::new() };
         let mut flush: Option<Flush> = None;
         for step in 0..150 {
             tree.slack_bytes = [0, 50_000, u64::MAX][prng.below(3) as usize];
+            tree.flash_excess_bytes = if has_flash { prng.below(2) } else { 0 };
             let what = format!("seed {seed}, step {step}");
             if prng.chance(1, 3) {
                 let plan = Lazy.plan(&tree.situation());
                 if let Some(plan) = plan {
                     piece_count += usize::from(plan.partitions.is_some());
+                    destage_count += usize::from(matches!(plan.reason, Reason::Destage { .. }));
+                    let takes_slices = plan.tables().any(|table| table.is_on_flash());
+                    from_flash_count +=
+                        usize::from(takes_slices && matches!(plan.reason, Reason::Base { .. }));
                     front_count += plan.stop.iter().map(|stop| stop.rest.len()).sum::<usize>();
                     tree.apply(&plan);
                 }
             } else if let Some(begun) = flush.take() {
                 tree.end_flush(begun);
             } else {
-                flush = Some(tree.begin_flush(&mut prng));
+                let is_to_flash = has_flash && prng.chance(3, 4);
+                flush = Some(Flush { is_to_flash, ..tree.begin_flush(&mut prng) });
                 continue;
             }
             if let Some(begun) = &flush {
@@ -246,6 +277,11 @@ fn every_key_shows_its_newest_write_whatever_is_merged() {
         }
         flush.into_iter().for_each(|begun| tree.end_flush(begun));
         split_count += tree.version.partitions.cuts.len();
+        (tree.slack_bytes, tree.flash_excess_bytes) = (u64::MAX, u64::from(has_flash));
+        while let Some(plan) = Lazy.plan(&tree.situation()) {
+            tree.apply(&plan);
+        }
+        assert!(!tree.version.tables().any(|table| table.is_on_flash()), "{}", tree.version);
         tree.slack_bytes = 0;
         for _ in 0..1000 {
             let Some(plan) = Lazy.plan(&tree.situation()) else { break };
@@ -262,6 +298,7 @@ fn every_key_shows_its_newest_write_whatever_is_merged() {
     }
     assert!(piece_count > 1000 && front_count > 1000, "{piece_count}, {front_count}");
     assert!(split_count > 100, "{split_count}");
+    assert!(destage_count > 100 && from_flash_count > 100, "{destage_count}, {from_flash_count}");
 }
 
 #[test]

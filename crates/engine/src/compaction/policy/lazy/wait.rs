@@ -4,7 +4,7 @@
 
 use super::pieces::piece_of;
 use super::survey::Survey;
-use super::{due_below, is_blocked, is_due, piece};
+use super::{due_below, is_blocked, is_due, left_on_disk, piece};
 use crate::compaction::plan::Reason;
 use crate::compaction::situation::Situation;
 use crate::metrics::MergeWait;
@@ -18,8 +18,7 @@ pub(crate) fn wait_of(situation: &Situation<'_>, merge: &BaseMerge) -> MergeWait
     if is_blocked(situation, merge) {
         return MergeWait::Damage;
     }
-    let left = merge.left(situation.version).map(|(_, _, slot)| slot.meta.len_bytes);
-    let left_len_bytes = left.sum();
+    let left_len_bytes = left_on_disk(situation, merge);
     if !is_due(situation, &Survey::of(situation.version), merge) {
         let due_below_bytes = due_below(situation, left_len_bytes);
         return MergeWait::Writes { slack_bytes: situation.slack_bytes, due_below_bytes };

@@ -23,10 +23,6 @@ impl TableFacts for NoFacts {
         false
     }
 
-    fn is_on_flash(&self, _table: &TableSlot) -> bool {
-        false
-    }
-
     fn properties(&self, _table: &TableSlot) -> Option<TableProperties> {
         None
     }
@@ -65,6 +61,7 @@ impl Tree {
             is_eager: false,
             room: Room::UNBOUNDED,
             slack_bytes: u64::MAX,
+            flash_excess_bytes: 0,
         }
     }
 
