@@ -1,24 +1,29 @@
-//! `demo`: the whole path in a few seconds, on a new drive.
+//! `demo`: what the project is for, in less than half a minute: the same load on three stores, then the
+//! whole path on a new drive, with a power cut.
 //!
 //! The records are real. On a Debian machine they are the packages in `/var/lib/dpkg/status`, and the files
 //! of each package. On other machines they are the files below the current directory, by path.
 
 mod records;
+mod three_ways;
 
-use crate::count::grouped;
+use crate::amplification::{Amplification, ratio_text};
+use crate::count::{counted, grouped};
 use crate::drive;
 use crate::error::{CliError, Context, Exit};
 use crate::key;
 use crate::session::Session;
 use crate::target::Target;
 use crate::zones::{svg, text};
-use imbrex::stack::{FoundDrive, Layout, Recipe, Stack, mount};
+use imbrex::stack::{FoundDrive, Layout, Recipe, Recording, Stack, mount};
 use imbrex_bench::profile_choice::DriveShape;
 use imbrex_clockwork::{Prng, Runtime};
 use imbrex_disk::ByteSize;
 use imbrex_disk::{Blocks, Counters, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
-use imbrex_engine::{Db, Keyspace, KeyspaceOptions, Metrics, Options, WriteBatch, WriteOptions};
+use imbrex_engine::{
+    Compression, Db, Keyspace, KeyspaceOptions, Metrics, Options, Totals, WriteBatch, WriteOptions,
+};
 use imbrex_files::FileLayer;
 use records::Collection;
 use std::path::{Path, PathBuf};
@@ -39,8 +44,16 @@ pub(crate) struct DemoArgs {
     seed: u64,
 }
 
-/// The length of the drive.
+/// The length of a drive without zones.
 const CAPACITY_BYTES: u64 = 8 << 30;
+/// A zoned drive is half as long again as the records, in whole zones: few enough for one screen.
+const CAPACITY_PERCENT: u64 = 150;
+const ZONE_COUNT_MAX: u64 = 96;
+const ZONE_COUNT_MIN: u64 = 48;
+const ZONE_LEN_BYTES_MIN: u64 = 256 << 10;
+
+/// Lines are not longer than this.
+const WIDTH: usize = 80;
 
 /// A store on the demo's drive, between two power cuts.
 struct Stand {
@@ -75,48 +88,107 @@ impl DemoArgs {
         };
         let path = dir.join("demo.imbrex");
         let layout = Layout::by_name(&self.layout).context(|| "cannot use --layout")?;
-        let stand = create(&path, layout, session)?;
-        let collections = load(&stand, session)?;
+        if layout.takes_flash() {
+            let message =
+                format!("the demo has one drive, and {layout} takes two; choose another layout");
+            return Err(CliError::usage(message));
+        }
+        compare(layout, session)?;
+        let collections = records::collect()?;
+        let len_bytes = collections.iter().map(Collection::len_bytes).sum();
+        let stand = create(&path, layout, len_bytes, session)?;
+        load(&stand, &collections, session)?;
         read(&stand, &collections, session)?;
         delete(&stand, &collections, session)?;
         stand.db.wait_idle().context(|| "background work failed")?;
-        let cost = (stand.db.metrics(), stand.below.counters());
+        let cost = (stand.db.metrics(), stand.below.counters(), stand.db.totals_since_opening());
         let stand = power_cut(stand, self.seed, session)?;
         show(&stand, &path, session)?;
-        show_cost(&cost.0, &cost.1, session)?;
+        show_cost(&cost.0, &cost.1, &cost.2, session)?;
         stand.db.close().context(|| "cannot close the store")?;
         match &self.dir {
             Some(_) => session.out.line(format!(
-                "\nThe drive stays at {}, its picture at {}: try `imbrex scan {0} --keyspace {} \
-                 --limit 3`.",
+                "\nThe drive stays at {}, its picture beside it:\n  imbrex scan {0} --keyspace {} --limit 3",
                 path.display(),
-                path.with_extension("svg").display(),
                 collections.first().map_or("default", |collection| collection.name)
             )),
             None => session.out.line(
-                "\nThe drive was removed; `imbrex demo --dir DIR` keeps it for the other commands.",
+                "\nThe drive was removed; `imbrex demo --dir DIR` keeps it for other commands.",
             ),
         }
     }
 }
 
-/// Memtables and tables are 1/64 of their usual length, so that a few records already fill several levels.
+/// Memtables and tables of a drive without zones are 1/64 of their usual length, so that a few records
+/// already fill several levels. Those of a zoned drive follow its length.
 const SHRUNK_BY: u64 = 64;
 
 fn options(layout: Layout, geometry: &Geometry) -> Options {
-    let mut options = layout.recipe(geometry).shrunk(SHRUNK_BY).options;
+    let recipe = layout.recipe(geometry);
+    let is_short = geometry.zone_count() > 0;
+    let mut options = if is_short { recipe } else { recipe.shrunk(SHRUNK_BY) }.options;
     options.keyspace.level_factor = 4;
+    // The space on the map is then that of the records.
+    options.keyspace.compression = Compression::None;
     options
 }
 
-fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, CliError> {
-    session.out.line("1. A drive\n")?;
-    if layout.takes_flash() {
-        let message =
-            format!("the demo has one drive, and {layout} takes two; choose another layout");
-        return Err(CliError::usage(message));
+/// The same load on three stores.
+fn compare(layout: Layout, session: &mut Session) -> Result<(), CliError> {
+    session.out.line("1. One load, three stores\n")?;
+    session.out.line(wrapped(&three_ways::load_in_words()))?;
+    session.out.flush()?;
+    let table = three_ways::compare(layout, &session.interrupt)?.text_right();
+    session.out.line("")?;
+    for line in table.lines() {
+        session.out.line(format!("   {line}"))?;
     }
-    let shape = DriveShape { capacity: Some(ByteSize(CAPACITY_BYTES)), ..DriveShape::default() };
+    session.out.line("")?;
+    for (what, words) in three_ways::LEGEND {
+        session.out.line(format!("   {what:<8} {words}"))?;
+    }
+    Ok(())
+}
+
+/// The drive for records of so many bytes.
+fn shape_for(layout: Layout, len_bytes: u64) -> DriveShape {
+    let zoned = layout.recording() == Recording::Zoned;
+    let mut zone_len_bytes = ZONE_LEN_BYTES_MIN;
+    let wanted_bytes = len_bytes * CAPACITY_PERCENT / 100;
+    while wanted_bytes.div_ceil(zone_len_bytes) > ZONE_COUNT_MAX {
+        zone_len_bytes *= 2;
+    }
+    let zone_count = wanted_bytes.div_ceil(zone_len_bytes).max(ZONE_COUNT_MIN);
+    let capacity_bytes = if zoned { zone_count * zone_len_bytes } else { CAPACITY_BYTES };
+    DriveShape {
+        capacity: Some(ByteSize(capacity_bytes)),
+        zone_len: zoned.then_some(ByteSize(zone_len_bytes)),
+        ..DriveShape::default()
+    }
+}
+
+/// `text` in lines that fit, broken between words; all lines are indented.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec!["  ".to_owned()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line from the start");
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(format!("     {word}"));
+        } else {
+            line.push_str(&format!(" {word}"));
+        }
+    }
+    lines.join("\n")
+}
+
+fn create(
+    path: &Path,
+    layout: Layout,
+    len_bytes: u64,
+    session: &mut Session,
+) -> Result<Stand, CliError> {
+    session.out.line("\n2. A drive\n")?;
+    let shape = shape_for(layout, len_bytes);
     let profile = shape.profile(None, Some(layout)).context(|| "cannot make the drive")?;
     let geometry = without_conventional_zones(profile.geometry())?;
     let title = profile.title().to_owned();
@@ -133,15 +205,47 @@ fn create(path: &Path, layout: Layout, session: &mut Session) -> Result<Stand, C
     let stack = layout
         .format_with(drive, &runtime, &recipe, 0)
         .context(|| format!("cannot format {}", path.display()))?;
-    session.out.line(format!(
-        "   {}\n   {title}, cut down to {}\n   {}\n   on the host: {}\n   layout {layout}: {}",
-        path.display(),
-        ByteSize(geometry.len().bytes()),
+    for line in [
+        path.display().to_string(),
+        format!("{title}, cut down to {}", ByteSize(geometry.len().bytes())),
         recording(&geometry),
-        ByteSize(disk.stored_bytes().context(|| "cannot measure the drive")?),
-        layout.summary()
-    ))?;
+        format!("layout {layout}: {}", layout.summary()),
+    ] {
+        session.out.line(wrapped(&line))?;
+    }
     Ok(Stand::new(disk, stack))
+}
+
+/// A line of the zone map, indented; a key that is too long continues below itself.
+fn folded(line: &str) -> String {
+    let indented = format!("   {line}");
+    // The rows of zones are indented already.
+    if line.starts_with(' ') {
+        return line.trim_end().to_owned();
+    }
+    if indented.chars().count() <= WIDTH {
+        return indented.trim_end().to_owned();
+    }
+    let mut lines = vec![String::new()];
+    for part in line.split("  ") {
+        let last = lines.last_mut().expect("there is a line from the start");
+        if last.is_empty() {
+            last.push_str(&format!("   {part}"));
+        } else if last.chars().count() + 2 + part.chars().count() > WIDTH {
+            lines.push(format!("          {part}"));
+        } else {
+            last.push_str(&format!("  {part}"));
+        }
+    }
+    lines.join("\n")
+}
+
+/// A key in at most half a line.
+fn short(shown: &str) -> String {
+    match shown.char_indices().nth(WIDTH / 2) {
+        Some((at, _)) => format!("{}...", &shown[..at]),
+        None => shown.to_owned(),
+    }
 }
 
 /// The rule of the drive for writes, in words.
@@ -197,10 +301,9 @@ impl Stand {
     }
 }
 
-fn load(stand: &Stand, session: &mut Session) -> Result<Vec<Collection>, CliError> {
-    session.out.line("\n2. Load\n")?;
-    let collections = records::collect()?;
-    for collection in &collections {
+fn load(stand: &Stand, collections: &[Collection], session: &mut Session) -> Result<(), CliError> {
+    session.out.line("\n3. Load\n")?;
+    for collection in collections {
         let keyspace = stand
             .db
             .create_keyspace(collection.name, stand.keyspace_options())
@@ -220,15 +323,14 @@ fn load(stand: &Stand, session: &mut Session) -> Result<Vec<Collection>, CliErro
         }
         stand.db.write(batch, WriteOptions::SYNC).context(|| "cannot load")?;
         session.out.line(format!(
-            "   keyspace {:<9} {:>9} records, {:>8}, from {}",
+            "   keyspace {:<8} {:>9} records, {:>8}: {}",
             collection.name,
             grouped(collection.records.len() as u64),
             ByteSize(len_bytes as u64).to_string(),
             collection.source
         ))?;
     }
-    stand.db.flush().context(|| "cannot flush")?;
-    Ok(collections)
+    stand.db.flush().context(|| "cannot flush")
 }
 
 /// The records in random order, so that the store has to sort them.
@@ -246,7 +348,7 @@ fn keyspace(stand: &Stand, name: &str) -> Result<Keyspace, CliError> {
 }
 
 fn read(stand: &Stand, collections: &[Collection], session: &mut Session) -> Result<(), CliError> {
-    session.out.line("\n3. Read")?;
+    session.out.line("\n4. Read")?;
     for collection in collections {
         let keyspace = keyspace(stand, collection.name)?;
         session.out.line("")?;
@@ -256,10 +358,10 @@ fn read(stand: &Stand, collections: &[Collection], session: &mut Session) -> Res
             session.out.line(format!(
                 "   get --keyspace {} {}",
                 collection.name,
-                key::shown(key)
+                short(&key::shown(key))
             ))?;
             for line in shown.lines().take(4) {
-                let line: String = line.chars().take(90).collect();
+                let line: String = line.chars().take(WIDTH - 5).collect();
                 session.out.line(format!("     {line}"))?;
             }
         }
@@ -272,7 +374,7 @@ fn read(stand: &Stand, collections: &[Collection], session: &mut Session) -> Res
         for entry in keyspace.prefix(prefix).context(|| "cannot scan")?.take(3) {
             let (key, value) = entry.context(|| "cannot scan")?;
             let size = ByteSize(value.len() as u64);
-            session.out.line(format!("     {}  {size}", key::shown(&key)))?;
+            session.out.line(format!("     {}  {size}", short(&key::shown(&key))))?;
         }
     }
     let mut equal_count = 0;
@@ -296,7 +398,7 @@ fn delete(
     collections: &[Collection],
     session: &mut Session,
 ) -> Result<(), CliError> {
-    session.out.line("\n4. Delete\n")?;
+    session.out.line("\n5. Delete\n")?;
     let Some(collection) = collections.first() else { return Ok(()) };
     let keyspace = keyspace(stand, collection.name)?;
     let doomed: Vec<_> =
@@ -308,13 +410,13 @@ fn delete(
     stand.db.write(batch, WriteOptions::SYNC).context(|| "cannot delete")?;
     let left = keyspace.prefix(&collection.prefix).context(|| "cannot scan")?.count();
     let kept = keyspace.prefix("").context(|| "cannot scan")?.count();
-    session.out.line(format!(
-        "   deleted {} keys with prefix {} from {}: {left} of them are left, {} other keys remain",
-        doomed.len(),
+    session.out.line(wrapped(&format!(
+        "deleted {} with prefix {} from {}: {left} of them are left, {} other keys remain",
+        counted(doomed.len() as u64, "key"),
         key::shown(&collection.prefix),
         collection.name,
         grouped(kept as u64)
-    ))
+    )))
 }
 
 /// The number of synced and of unsynced writes before the power cut.
@@ -322,7 +424,7 @@ const SYNCED_COUNT: u32 = 500;
 const UNSYNCED_COUNT: u32 = 3_000;
 
 fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, CliError> {
-    session.out.line("\n5. A power cut\n")?;
+    session.out.line("\n6. A power cut\n")?;
     let trial = stand
         .db
         .create_keyspace("trial", stand.keyspace_options())
@@ -359,23 +461,29 @@ fn power_cut(stand: Stand, seed: u64, session: &mut Session) -> Result<Stand, Cl
     let unsynced = grouped(u64::from(UNSYNCED_COUNT));
     let kept = grouped(u64::from(found_count - SYNCED_COUNT));
     let lost = grouped(u64::from(SYNCED_COUNT + UNSYNCED_COUNT - found_count));
-    session.out.line(format!(
-        "   {SYNCED_COUNT} writes, a sync, {unsynced} more writes, then the power fails\n   \
-         of the drive's write cache, {} blocks are lost and {} had reached the platter\n   recovered: all \
-         {SYNCED_COUNT} synced writes, and the first {kept} of the others; the newest {lost} are lost, \
-         without a gap",
-        cycle.lost.get(),
-        cycle.survived.get(),
-    ))?;
+    for line in [
+        format!("{SYNCED_COUNT} writes, a sync, {unsynced} more writes, then the power fails"),
+        format!(
+            "of the drive's write cache, {} blocks are lost and {} had reached the platter",
+            cycle.lost.get(),
+            cycle.survived.get()
+        ),
+        format!(
+            "recovered: all {SYNCED_COUNT} synced writes, and the first {kept} of the others; the newest \
+             {lost} are lost, without a gap"
+        ),
+    ] {
+        session.out.line(wrapped(&line))?;
+    }
     Ok(stand)
 }
 
 fn show(stand: &Stand, path: &Path, session: &mut Session) -> Result<(), CliError> {
-    session.out.line("\n6. The drive\n")?;
+    session.out.line("\n7. The drive\n")?;
     stand.db.flush().context(|| "cannot flush")?;
     let map = drive::map(&*stand.below, &stand.files, text::CELL_COUNT_MAX);
     for line in text::draw(&map).lines() {
-        session.out.line(format!("   {line}").trim_end())?;
+        session.out.line(folded(line))?;
     }
     let picture = path.with_extension("svg");
     let map = drive::map(&*stand.below, &stand.files, svg::CELL_COUNT_MAX);
@@ -387,52 +495,46 @@ fn show(stand: &Stand, path: &Path, session: &mut Session) -> Result<(), CliErro
 fn show_cost(
     metrics: &Metrics,
     counters: &Counters,
+    totals: &Totals,
     session: &mut Session,
 ) -> Result<(), CliError> {
-    session.out.line("\n7. What it cost, up to the power cut\n")?;
+    session.out.line("\n8. What it cost, up to the power cut\n")?;
     let size = |len_bytes: u64| ByteSize(len_bytes).to_string();
     let busy_s = counters.busy_ns as f64 / 1e9;
-    let per = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
-    let store_bytes = metrics.log_bytes + metrics.flush_out_bytes + metrics.compaction_out_bytes;
+    let both = |amplification: Amplification| {
+        let [with_log, without_log] = amplification.ratios().map(ratio_text);
+        format!("{with_log} with the log, {without_log} without")
+    };
     for (name, text) in [
         (
             "user",
-            format!("{} in {} writes", size(metrics.user_bytes), grouped(metrics.user_op_count)),
+            format!("{} in {}", size(metrics.user_bytes), counted(metrics.user_op_count, "write")),
         ),
         ("log", size(metrics.log_bytes)),
-        ("flush", format!("{} in {} flushes", size(metrics.flush_out_bytes), metrics.flush_count)),
+        ("flushes", format!("{}, {}", metrics.flush_count, size(metrics.flush_out_bytes))),
         (
-            "compaction",
+            "compactions",
             format!(
-                "{} read, {} written in {} compactions, {} of them moves",
-                size(metrics.compaction_in_bytes),
-                size(metrics.compaction_out_bytes),
+                "{}, {} read, {} written",
                 metrics.compaction_count,
-                metrics.move_count
+                size(metrics.compaction_in_bytes),
+                size(metrics.compaction_out_bytes)
             ),
         ),
-        ("write amplification", format!("{:.2}, without the log", metrics.write_amp_ratio)),
+        ("store wrote, per user byte", both(Amplification::of_store(totals))),
+        ("drive wrote, per user byte", both(Amplification::of_drive(totals))),
         (
             "drive",
             format!(
-                "{} written, {:.2} times what the store wrote; {} read; {} seeks, {} flushes",
+                "{} written, {} read, {} seeks",
                 size(counters.written_bytes),
-                per(counters.written_bytes, store_bytes),
                 size(counters.read_bytes),
-                grouped(counters.seeks),
-                grouped(counters.flushes)
+                grouped(counters.seeks)
             ),
         ),
-        ("disk busy", format!("{busy_s:.2} s of the modelled drive")),
-        (
-            "speed",
-            format!(
-                "{} writes per disk-second, reads included",
-                grouped((metrics.user_op_count as f64 / busy_s.max(1e-9)) as u64)
-            ),
-        ),
+        ("busy", format!("{busy_s:.2} s of the modelled drive, reads included")),
     ] {
-        session.out.line(format!("   {name:<20} {text}"))?;
+        session.out.line(format!("   {name:<27} {text}"))?;
     }
     Ok(())
 }

@@ -174,7 +174,7 @@ enum Command {
     #[cfg(feature = "ublk")]
     #[command(hide = true, name = serve::STOP)]
     UblkStop(serve::StopArgs),
-    /// Show everything in a few seconds: a drive, real records, a power cut, the zone map
+    /// Show everything in half a minute: three stores under one load, real records, a power cut, the zone map
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),

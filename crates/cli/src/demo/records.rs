@@ -12,6 +12,13 @@ pub(super) struct Collection {
     pub(super) records: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
+impl Collection {
+    /// The length of all keys and values.
+    pub(super) fn len_bytes(&self) -> u64 {
+        self.records.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+    }
+}
+
 /// Debian's list of installed packages.
 const STATUS: &str = "/var/lib/dpkg/status";
 /// The files of each package, `NAME.list`.

@@ -9,6 +9,7 @@ mod closed_pipes;
 mod copies;
 mod crash;
 mod data_files;
+mod demo;
 mod drives;
 mod entries;
 mod figures;
