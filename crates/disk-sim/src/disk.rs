@@ -23,12 +23,13 @@ use crate::cache::PowerCycle;
 use crate::cache::{Sectors, WriteCache};
 use crate::event_log::{Event, EventHash, EventLog};
 use crate::fault::{FaultPlan, FaultState};
-use crate::mechanics::Mechanics;
+use crate::mechanics::{BusyParts, Mechanics};
 use crate::rule::{Mark, RuleState};
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Persist,
-    ReadRequest, Readable, Rule, Tally, ZoneAction, ZoneId, ZoneInfo, ZoneMark, ZoneRecord,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Pba,
+    Persist, ReadRequest, Readable, Rule, Tally, ZoneAction, ZoneId, ZoneInfo, ZoneMark,
+    ZoneRecord,
 };
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -543,14 +544,20 @@ impl Disk for SimDisk {
         if let Some(table) = self.rule.tracks() {
             counters.destroyed_bytes = table.read().destroyed().bytes();
         }
-        if let Some(mechanics) = self
-            .is_ordered()
-            .then(|| self.desk())
-            .and_then(|desk| desk.mechanics.as_ref().map(|m| (m.seek_count(), m.busy_ns())))
-        {
-            (counters.seeks, counters.busy_ns) = mechanics;
+        let desk = self.is_ordered().then(|| self.desk());
+        if let Some(mechanics) = desk.as_ref().and_then(|desk| desk.mechanics.as_ref()) {
+            let BusyParts { seek_ns, turn_ns, transfer_ns } = mechanics.busy_parts();
+            counters.seeks = mechanics.seek_count();
+            counters.busy_ns = mechanics.busy_ns();
+            (counters.seek_ns, counters.turn_ns) = (seek_ns, turn_ns);
+            counters.transfer_ns = transfer_ns;
         }
         counters
+    }
+
+    fn head(&self) -> Option<Pba> {
+        let desk = self.is_ordered().then(|| self.desk())?;
+        desk.mechanics.as_ref().map(|mechanics| Pba::new(mechanics.head_block()))
     }
 }
 

@@ -32,6 +32,12 @@ pub struct Counters {
     pub destroyed_bytes: u64,
     /// Time the modelled disk was busy, in nanoseconds; 0 on a disk without mechanics.
     pub busy_ns: u64,
+    /// Part of `busy_ns`: the head moved to another track.
+    pub seek_ns: u64,
+    /// Part of `busy_ns`: the head waited for the platter to turn.
+    pub turn_ns: u64,
+    /// Part of `busy_ns`: blocks passed below the head.
+    pub transfer_ns: u64,
 }
 
 impl Sub for Counters {
@@ -49,6 +55,9 @@ impl Sub for Counters {
             added_written_bytes: self.added_written_bytes - before.added_written_bytes,
             destroyed_bytes: self.destroyed_bytes - before.destroyed_bytes,
             busy_ns: self.busy_ns - before.busy_ns,
+            seek_ns: self.seek_ns - before.seek_ns,
+            turn_ns: self.turn_ns - before.turn_ns,
+            transfer_ns: self.transfer_ns - before.transfer_ns,
         }
     }
 }

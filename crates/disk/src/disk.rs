@@ -1,8 +1,8 @@
 //! The trait [`Disk`]: what every layer below the file layer offers.
 
 use crate::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, DiskError, Geometry, Lba, ZoneAction, ZoneId,
-    ZoneInfo, ZoneState,
+    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, DiskError, Geometry, Lba, Pba, ZoneAction,
+    ZoneId, ZoneInfo, ZoneState,
 };
 
 /// When a write must reach the platter.
@@ -176,6 +176,12 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
 
     /// What the disk has done so far.
     fn counters(&self) -> Counters;
+
+    /// About where the head is, as an address of the drive itself; `None` if nobody knows. Only a
+    /// model of the mechanics does.
+    fn head(&self) -> Option<Pba> {
+        None
+    }
 }
 
 /// The longest run of broken blocks that is not mistaken for the end of the written data.

@@ -14,13 +14,13 @@
 //!   L2  A method for which [`Disk`] has a default keeps that default, over the layer's own
 //!       methods. So no request bypasses a layer: one that overrides `pass_write` also gets the
 //!       zeros of `write_zeroes`.
-//!   L3  [`DiskLayer::pass_work`] is the exception to L2: it names no block, and goes to the disk
-//!       below.
+//!   L3  [`DiskLayer::pass_work`] and [`DiskLayer::pass_head`] are the exceptions to L2: they name no
+//!       block, and go to the disk below.
 //!
 //! Not here: layers that translate every address (crate `translate`); they implement [`Disk`].
 
 use crate::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Persist, ReadRequest,
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Pba, Persist, ReadRequest,
     ZoneAction, ZoneId, ZoneInfo, write_zero_blocks,
 };
 use std::fmt;
@@ -125,6 +125,11 @@ pub trait DiskLayer: Send + Sync + fmt::Debug + Sized {
     fn pass_counters(&self) -> Counters {
         self.below().counters()
     }
+
+    /// As [`Disk::head`].
+    fn pass_head(&self) -> Option<Pba> {
+        self.below().head()
+    }
 }
 
 impl<L: DiskLayer> Disk for L {
@@ -182,5 +187,9 @@ impl<L: DiskLayer> Disk for L {
 
     fn counters(&self) -> Counters {
         self.pass_counters()
+    }
+
+    fn head(&self) -> Option<Pba> {
+        self.pass_head()
     }
 }

@@ -80,6 +80,19 @@ pub(crate) struct Mechanics {
     seek_count: u64,
     busy_ns: u64,
     busy_until_ns: u64,
+    parts: BusyParts,
+}
+
+/// What the head did while the drive was busy. The rest of that time is electronics: commands, and
+/// data that the host takes from the drive's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BusyParts {
+    /// It moved to another track, or switched to the next.
+    pub(crate) seek_ns: u64,
+    /// It waited for the platter to turn.
+    pub(crate) turn_ns: u64,
+    /// Blocks passed below it.
+    pub(crate) transfer_ns: u64,
 }
 
 /// A cached write goes to the platter in pieces of at most this length, so that a long run does not
@@ -108,6 +121,7 @@ impl Mechanics {
             seek_count: 0,
             busy_ns: 0,
             busy_until_ns: 0,
+            parts: BusyParts::default(),
         }
     }
 
@@ -119,6 +133,16 @@ impl Mechanics {
     /// How long the drive was busy.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.busy_ns
+    }
+
+    /// What the head did in that time.
+    pub(crate) fn busy_parts(&self) -> BusyParts {
+        self.parts
+    }
+
+    /// The first block of the track that the head is at.
+    pub(crate) fn head_block(&self) -> u64 {
+        self.platter.first_block(self.track).min(self.len_blocks.saturating_sub(1))
     }
 
     /// Serves one read that arrives at `now_ns`; returns when the host has the data.
@@ -134,11 +158,13 @@ impl Mechanics {
         let (moved_end_ns, _) = self.platter.transfer(block, len, moved_ns, false);
         // Reading further helps only if it is no detour: a seek may arrive earlier.
         let end_ns = match self.look_ahead_hit(now_ns, block, len, moved_end_ns) {
-            Some(passed_ns) => passed_ns.max(handed_over_ns),
+            Some(passed_ns) => {
+                self.parts.transfer_ns += passed_ns.saturating_sub(start_ns);
+                passed_ns.max(handed_over_ns)
+            }
             None => {
                 let at_ns = self.move_head(ready_ns, block, false);
-                let (end_ns, track) = self.platter.transfer(block, len, at_ns, false);
-                self.track = track;
+                let end_ns = self.transfer(block, len, at_ns, false);
                 let taken = block + len;
                 self.look_ahead = Some(LookAhead { taken, block: taken, at_ns: end_ns });
                 end_ns
@@ -204,8 +230,7 @@ impl Mechanics {
         let start_ns = now_ns.max(self.free_at_ns);
         let ready_ns = start_ns + self.handover_ns(len);
         let at_ns = self.move_head(ready_ns, block, true);
-        let (end_ns, track) = self.platter.transfer(block, len, at_ns, true);
-        self.track = track;
+        let end_ns = self.transfer(block, len, at_ns, true);
         self.free_at_ns = end_ns;
         self.spend(start_ns, end_ns)
     }
@@ -274,8 +299,7 @@ impl Mechanics {
         let piece = len.min(DESTAGE_PIECE_BLOCKS);
         self.look_ahead = None;
         let at_ns = self.move_head(start_ns, block, true);
-        let (end_ns, track) = self.platter.transfer(block, piece, at_ns, true);
-        self.track = track;
+        let end_ns = self.transfer(block, piece, at_ns, true);
         self.dirty.remove(block, piece);
         self.free_at_ns = end_ns;
         self.spend(start_ns, end_ns);
@@ -284,8 +308,14 @@ impl Mechanics {
 
     /// When the head, free at `from_ns`, could start to transfer `block`.
     fn positioned_ns(&self, from_ns: u64, block: u64, write: bool) -> u64 {
+        let arrived_ns = from_ns + self.move_ns(block, write);
+        self.platter.next_pass_ns(self.platter.spot(block), arrived_ns)
+    }
+
+    /// How long the arm takes to the track of `block`.
+    fn move_ns(&self, block: u64, write: bool) -> u64 {
         let spot = self.platter.spot(block);
-        let move_ns = if spot.track == self.track {
+        if spot.track == self.track {
             0
         } else if spot.track == self.track + 1 && spot.index == 0 {
             // Continuing with the next track: the skew exists for this.
@@ -295,8 +325,7 @@ impl Mechanics {
             let distance = from.abs_diff(self.platter.cylinder(spot.track));
             let settle_ns = if write { self.curve.write_settle_ns() } else { 0 };
             self.curve.ns(distance) + settle_ns
-        };
-        self.platter.next_pass_ns(spot, from_ns + move_ns)
+        }
     }
 
     fn move_head(&mut self, from_ns: u64, block: u64, write: bool) -> u64 {
@@ -306,7 +335,18 @@ impl Mechanics {
         if spot.track != self.track && !goes_on {
             self.seek_count += 1;
         }
+        let move_ns = self.move_ns(block, write);
+        self.parts.seek_ns += move_ns;
+        self.parts.turn_ns += at_ns - from_ns - move_ns;
         at_ns
+    }
+
+    /// Transfers blocks from `at_ns` on, with the head in place; returns when they have passed.
+    fn transfer(&mut self, block: u64, len: u64, at_ns: u64, write: bool) -> u64 {
+        let (end_ns, track) = self.platter.transfer(block, len, at_ns, write);
+        self.track = track;
+        self.parts.transfer_ns += end_ns - at_ns;
+        end_ns
     }
 
     /// When the head, while it reads on by itself, has passed the request. `None` if that happens

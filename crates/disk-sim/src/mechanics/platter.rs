@@ -118,6 +118,13 @@ impl Platter {
         Spot { track, index, track_blocks }
     }
 
+    /// The first block of `track`; on a drive's last tracks it may lie past the drive's end.
+    pub(crate) fn first_block(&self, track: u64) -> u64 {
+        let zone = self.zones.partition_point(|zone| zone.first_track <= track) - 1;
+        let BitZone { first_block, first_track, track_blocks } = self.zones[zone];
+        first_block + (track - first_track) * track_blocks
+    }
+
     /// The angle at which the block at `spot` begins.
     fn angle_ns(&self, spot: Spot) -> u64 {
         let skew = u128::from(spot.track) * u128::from(self.spec.track_switch_ns);

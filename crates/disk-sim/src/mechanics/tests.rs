@@ -153,3 +153,36 @@ fn a_cached_write_reaches_the_platter_no_earlier_than_the_drive() {
     // 16 MiB at 236 MiB/s, and the seeks to both.
     assert!(flushed_ns - late_ns > 67_000_000, "{} ns", flushed_ns - late_ns);
 }
+
+/// The parts of the busy time never exceed it, and a head that only seeks spends it on seeks and turns.
+#[test]
+fn busy_time_has_parts() {
+    let mut drive = drive();
+    let mut prng = Prng::new(7);
+    let (mut now_ns, len) = (0, drive.len_blocks);
+    for _ in 0..2_000 {
+        let block = prng.below(len - 64);
+        now_ns = match prng.below(4) {
+            0 => drive.write(now_ns, block, 1 + prng.below(64), false),
+            1 => drive.write(now_ns, block, 1, true),
+            2 => drive.flush(now_ns),
+            _ => drive.read(now_ns, block, 1 + prng.below(64)),
+        };
+        let BusyParts { seek_ns, turn_ns, transfer_ns } = drive.busy_parts();
+        assert!(seek_ns + turn_ns + transfer_ns <= drive.busy_ns());
+    }
+    let BusyParts { seek_ns, turn_ns, transfer_ns } = drive.busy_parts();
+    assert!(seek_ns > transfer_ns && turn_ns > transfer_ns, "{:?}", drive.busy_parts());
+    assert!(seek_ns + turn_ns + transfer_ns > drive.busy_ns() / 10 * 9);
+}
+
+#[test]
+fn a_stream_spends_its_time_on_transfer() {
+    let mut drive = drive();
+    let now_ns = drive.read(0, 0, 16);
+    let before = (drive.busy_parts(), drive.busy_ns());
+    drive.read(now_ns, 16, 64_000);
+    let (parts, busy_ns) = (drive.busy_parts(), drive.busy_ns() - before.1);
+    assert!(parts.transfer_ns - before.0.transfer_ns > busy_ns / 10 * 9);
+    assert!(drive.head_block() > 60_000, "{}", drive.head_block());
+}

@@ -9,8 +9,8 @@ use super::state::DriverState;
 use super::superblocks;
 use crate::error::FormatFault;
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known, Lba, Persist,
-    ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
+    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known, Lba, Pba,
+    Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -246,5 +246,9 @@ impl Disk for BlockDriver {
         counters.added_written_bytes += Blocks::new(added).bytes();
         counters.added_read_bytes += Blocks::new(own.moved_blocks).bytes();
         counters
+    }
+
+    fn head(&self) -> Option<Pba> {
+        self.state().disk.head()
     }
 }

@@ -224,6 +224,10 @@ impl Below {
         counters.added_written_bytes += own.rewritten_bytes + own.staged_bytes + own.log_bytes;
         counters
     }
+
+    pub(crate) fn head(&self) -> Option<Pba> {
+        self.disk.head()
+    }
 }
 
 /// The length of `bytes` in blocks.

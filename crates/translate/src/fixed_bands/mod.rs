@@ -749,6 +749,10 @@ impl Disk for FixedBands {
     fn counters(&self) -> Counters {
         self.below.counters()
     }
+
+    fn head(&self) -> Option<Pba> {
+        self.below.head()
+    }
 }
 
 #[cfg(test)]
