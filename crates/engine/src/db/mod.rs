@@ -13,6 +13,7 @@ use crate::db::keyspace::Keyspace;
 use crate::db::shared::Shared;
 use crate::metrics::Metrics;
 use crate::open::check::CheckReport;
+use crate::open::parts::{KeyspaceParts, parts_of};
 use crate::open::recover::{DEFAULT_KEYSPACE, Recovery, recover};
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
 use crate::snapshot::Snapshot;
@@ -342,6 +343,17 @@ impl Db {
     /// made begins at zero, and so does a copy.
     pub fn totals_of_lifetime(&self) -> Totals {
         self.store().totals_of_lifetime()
+    }
+
+    /// Which part of the store each table is, now. Cost: a walk over all tables.
+    pub fn parts(&self) -> Vec<KeyspaceParts> {
+        parts_of(&self.store().state())
+    }
+
+    /// The compaction that is due next, in words: its tables, their levels, and why. `None` if none
+    /// is due. The drive may still lack the room for it. Cost: that of one plan.
+    pub fn next_compaction(&self) -> Option<String> {
+        due::next_words(self.store())
     }
 
     /// A property as text: `levels`, `stats`, `last-sequence`, `memtable-bytes`,

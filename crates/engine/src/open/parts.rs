@@ -14,6 +14,7 @@ use crate::options::CompactionKind;
 use crate::version::Version;
 use crate::version::partitions::BASE_LEVEL;
 use crate::version::shape::{base_merge, partition_shapes};
+use crate::version::state::StoreState;
 
 /// The tables of one keyspace.
 #[derive(Clone, Debug)]
@@ -39,6 +40,12 @@ pub struct TablePart {
     pub is_base: bool,
     /// With lazy leveling: the partition where it begins, as an index.
     pub partition: Option<usize>,
+    /// Its first key; a base merge under way may have passed it by.
+    pub smallest: Vec<u8>,
+    /// Its last key, or the end of its last range delete.
+    pub largest: Vec<u8>,
+    /// Entries, including deletes and overwritten ones.
+    pub entry_count: u64,
 }
 
 /// The keyspaces that the engine's records in the catalog add up to.
@@ -49,7 +56,11 @@ pub struct TablePart {
 /// # Errors
 /// [`EngineError::Corrupt`], [`EngineError::Version`].
 pub fn store_parts(records: &[Vec<u8>]) -> Result<Vec<KeyspaceParts>, EngineError> {
-    let state = decode_records(records)?;
+    Ok(parts_of(&decode_records(records)?))
+}
+
+/// The keyspaces of `state`, in order of their numbers.
+pub(crate) fn parts_of(state: &StoreState) -> Vec<KeyspaceParts> {
     let keyspaces = state.keyspaces.values().map(|entry| {
         let is_lazy = entry.record.options.compaction == CompactionKind::Lazy;
         KeyspaceParts {
@@ -59,7 +70,7 @@ pub fn store_parts(records: &[Vec<u8>]) -> Result<Vec<KeyspaceParts>, EngineErro
             tables: table_parts(&entry.version, is_lazy),
         }
     });
-    Ok(keyspaces.collect())
+    keyspaces.collect()
 }
 
 fn table_parts(version: &Version, is_lazy: bool) -> Vec<TablePart> {
@@ -68,6 +79,9 @@ fn table_parts(version: &Version, is_lazy: bool) -> Vec<TablePart> {
         level,
         is_base: is_lazy && level == BASE_LEVEL,
         partition: is_lazy.then(|| version.partitions.find(&slot.meta.smallest)),
+        smallest: slot.meta.smallest.to_vec(),
+        largest: slot.meta.largest.to_vec(),
+        entry_count: slot.meta.entry_count,
     };
     version.places().map(part).collect()
 }

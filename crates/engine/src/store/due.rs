@@ -8,6 +8,7 @@ use crate::compaction::policy::{policy, set_pieces};
 use crate::compaction::situation::{Room, Situation};
 use crate::options::CompactionKind;
 use crate::store::keyspace::KeyspaceState;
+use crate::store::tables::OpenTables;
 use crate::version::Version;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -110,6 +111,20 @@ pub(crate) fn has_compaction_due(store: &Store) -> bool {
     compacted_keyspaces(store).any(|keyspace| {
         let state = plans.keyspaces.entry(keyspace.id).or_default();
         plan(store, &keyspace, state, room).is_some()
+    })
+}
+
+/// The compaction that is due next, regardless of the drive's room, in words.
+pub(crate) fn next_words(store: &Store) -> Option<String> {
+    let mut plans = store.plans.lock();
+    let room = boundless_room(store);
+    let facts = OpenTables(store);
+    compacted_keyspaces(store).find_map(|keyspace| {
+        let state = plans.keyspaces.entry(keyspace.id).or_default();
+        let view = keyspace.view_arc();
+        let present = present(store, &keyspace, &view.version, state, room);
+        let present = Situation { facts: &facts, ..present };
+        policy(keyspace.fitted.compaction).plan(&present).map(|plan| plan.to_string())
     })
 }
 

@@ -23,6 +23,24 @@ impl TableFacts for Store {
     }
 }
 
+/// The facts that cost no read: of a table that is not open, a policy learns what it would of one that cannot be read.
+#[derive(Debug)]
+pub(crate) struct OpenTables<'a>(pub(crate) &'a Store);
+
+impl TableFacts for OpenTables<'_> {
+    fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
+        self.0.unit_of(table)
+    }
+
+    fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
+        self.0.gives_no_zone_back(table)
+    }
+
+    fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
+        table.opened().and_then(|_| table.properties(&self.0.cache))
+    }
+}
+
 impl TableHome for Store {
     fn new_table_id(&self) -> TableId {
         TableId(self.new_id())
