@@ -30,10 +30,12 @@
 mod counts;
 mod device;
 mod failures;
+pub mod http;
 pub mod nbd;
 mod range_lock;
 mod sector;
 mod stop;
+mod transport;
 #[cfg(any(test, feature = "ublk"))]
 pub mod ublk;
 
@@ -41,3 +43,4 @@ pub use counts::Counts;
 pub use device::{BlockDevice, ByteRange, Content, DeviceError, Extent, Waits};
 pub use sector::{SectorDevice, SectorLen};
 pub use stop::Stopper;
+pub use transport::{ListenError, Listener, Reach, Tls, TlsError, TlsFiles};

@@ -16,8 +16,8 @@ use super::protocol::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, Fields, MAGIC_OPTION, OPTION_HEADER_LEN_BYTES, Put,
     greeting, info, option, option_reply, put_option_reply, transmission,
 };
-use super::stream::{Receiver, Sender};
-use super::{Export, REQUEST_LEN_BYTES_MAX, Tls};
+use super::{Export, REQUEST_LEN_BYTES_MAX};
+use crate::transport::{Receiver, Sender, Tls};
 use std::io::{self, ErrorKind};
 
 /// The longest option that is parsed: a name and eight queries of the protocol's 4096 bytes.

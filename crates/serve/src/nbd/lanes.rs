@@ -20,7 +20,7 @@
 use super::handshake::Agreed;
 use super::protocol::{Request, command};
 use super::server::Shared;
-use super::stream::Sender;
+use crate::transport::Sender;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,7 +111,7 @@ impl Lanes {
         self.shared.queued.notify_one();
         if is_short && self.lane_count < LANE_COUNT_MAX {
             let shared = Arc::clone(&self.shared);
-            match self.shared.server.crew.start("nbd lane", move || shared.work()) {
+            match self.shared.server.acceptor.crew.start("nbd lane", move || shared.work()) {
                 Ok(()) => self.lane_count += 1,
                 // No thread can be started, and there is no lane: this thread serves the request.
                 Err(_) if self.lane_count == 0 => self.shared.serve_one(self.shared.lock()),

@@ -1,12 +1,11 @@
 //! A device over NBD, the network block device protocol: what QEMU, Linux, fio and libnbd connect to.
 //!
 //! ```text
-//!   listener --> server --> connection, one thread each
+//!   transport --> server --> connection, one thread each
 //!                              | handshake      options that both sides agree on
 //!                              | requests --> answer --> BlockDevice
 //!                              +-- lanes        threads for requests that wait: flush, write through
-//!                 stream: socket, TLS           protocol: every number and layout
-//!                 polling: how it waits
+//!                 polling: how it waits         protocol: every number and layout
 //! ```
 //!
 //! Fixed newstyle negotiation with `GO`, `INFO`, `LIST`, `EXPORT_NAME`, `ABORT`, `STARTTLS`, structured
@@ -20,18 +19,14 @@ mod answer;
 mod connection;
 mod handshake;
 mod lanes;
-mod listener;
 mod polling;
 mod protocol;
 mod server;
-mod stream;
-mod tls;
 
-pub use listener::{ListenError, Listener, Reach};
 pub use server::{ServeError, Server};
-pub use tls::{Tls, TlsError, TlsFiles};
 
 use crate::BlockDevice;
+use crate::transport::Tls;
 use imbrex_clockwork::Clock;
 use std::sync::Arc;
 

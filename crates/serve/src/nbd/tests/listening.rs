@@ -1,8 +1,8 @@
 //! Real sockets: paths, ports, too many clients, the stop.
 
 use super::super::protocol::command_flag;
-use super::super::{ListenError, Listener, Reach};
 use super::*;
+use crate::transport::{ListenError, Listener, Reach};
 use std::net::TcpStream;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;

@@ -1,7 +1,7 @@
 //! TLS: with it, without it, and with a man in the middle.
 
-use super::super::{Tls, TlsError, TlsFiles};
 use super::*;
+use crate::transport::{Tls, TlsError, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

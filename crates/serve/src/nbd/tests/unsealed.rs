@@ -1,7 +1,7 @@
 //! A build without the feature `tls`.
 
-use super::super::{Tls, TlsError, TlsFiles};
 use super::*;
+use crate::transport::{Tls, TlsError, TlsFiles};
 use std::path::Path;
 
 #[test]

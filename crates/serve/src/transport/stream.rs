@@ -267,6 +267,11 @@ impl Receiver {
         self.socket.read(buf, flags)
     }
 
+    /// Sets another deadline for what is received from now on.
+    pub(crate) fn set_deadline(&mut self, deadline: Deadline) {
+        self.deadline = Some(deadline);
+    }
+
     /// Removes the deadline, because the handshake is over.
     pub(crate) fn begin_transmission(&mut self) -> io::Result<()> {
         self.deadline = None;

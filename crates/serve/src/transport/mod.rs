@@ -1,0 +1,22 @@
+//! Connections of every protocol: where a server listens, who may come, and the bytes of one connection.
+//!
+//! ```text
+//!   listener   a Unix socket or a TCP port
+//!     |  accept
+//!   acceptor   one thread a guest; stops on request, and then waits for all of them
+//!     |
+//!   stream     receiver and sender, plain or under TLS (tls)
+//! ```
+//!
+//! Not here: what a guest says (`nbd`, `http`).
+
+mod acceptor;
+mod listener;
+mod stream;
+mod tls;
+
+pub use listener::{ListenError, Listener, Reach};
+pub use tls::{Tls, TlsError, TlsFiles};
+
+pub(crate) use acceptor::{Acceptor, Guests};
+pub(crate) use stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};
