@@ -17,7 +17,9 @@ mod wheel;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use imbrex_system_tests::{adapters, block, databases, filesystems, stress, ublk, ycsb, zoned};
+use imbrex_system_tests::{
+    adapters, block, browser, databases, filesystems, stress, ublk, ycsb, zoned,
+};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -126,6 +128,10 @@ enum Chore {
         #[command(subcommand)]
         what: Option<YcsbChore>,
     },
+    /// Uses the page of `imbrex serve http` and `imbrex lab` in headless Chromium.
+    ///
+    /// Installs what is missing where it may; else it fails, naming the packages.
+    Browser(browser::BrowserArgs),
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
@@ -189,6 +195,7 @@ fn run() -> Result<()> {
         Chore::Stress(args) => stress::run(&root, &args),
         Chore::Ycsb { what: None } => ycsb::run(&root, false),
         Chore::Ycsb { what: Some(YcsbChore::Compare(args)) } => ycsb::compare::run(&root, &args),
+        Chore::Browser(args) => browser::run(&root, false, &args),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

@@ -14,7 +14,7 @@ use crate::error::BenchError;
 use crate::options::{BenchOptions, Mode};
 use crate::report::{Report, RunReport, Setup, StoreFigures};
 use crate::testbed::{Reading, Testbed};
-use crate::watch::{RunWatch, Watcher};
+use crate::watch::{RunWatches, Watcher};
 use crate::write_turns::WriteTurns;
 use imbrex::stack::error_text;
 use imbrex_clockwork::{ClientId, VirtualWorld, fan_out};
@@ -34,18 +34,18 @@ pub fn run(
     options: &BenchOptions,
     finished: &mut dyn FnMut(&RunReport),
 ) -> Result<Report, Box<RunFailure>> {
-    run_watched(options, finished, &|_| ControlFlow::Continue(()))
+    run_watched(options, finished, RunWatches::new(&|_| ControlFlow::Continue(())))
 }
 
-/// Like [`run`], with progress: calls `watch` from time to time, and ends the run if it returns
-/// `Break`. The report then covers the work up to that moment, and the store is closed as usual.
+/// Like [`run`], with progress: calls both of `watches` from time to time, and ends the run if the
+/// progress returns `Break`. The report then covers the work up to that moment, and the store is closed as usual.
 ///
 /// # Errors
 /// Those of [`run`].
 pub fn run_watched(
     options: &BenchOptions,
     finished: &mut dyn FnMut(&RunReport),
-    watch: &RunWatch<'_>,
+    watches: RunWatches<'_>,
 ) -> Result<Report, Box<RunFailure>> {
     if let Some(fault) = options.fault() {
         return Err(BenchError::Options(fault).into());
@@ -53,7 +53,7 @@ pub fn run_watched(
     let testbed = Testbed::new(options.plan())?;
     let setup = setup(&testbed, options);
     let mut report = Report { setup, interrupted: false, failure: None, runs: Vec::new() };
-    match run_all(testbed, options, &mut report, finished, watch) {
+    match run_all(testbed, options, &mut report, finished, watches) {
         Ok(()) => Ok(report),
         Err(error) => {
             report.failure = Some(error_text(&error));
@@ -91,7 +91,7 @@ fn run_all(
     options: &BenchOptions,
     report: &mut Report,
     finished: &mut dyn FnMut(&RunReport),
-    watch: &RunWatch<'_>,
+    watches: RunWatches<'_>,
 ) -> Result<(), BenchError> {
     let count = options.benchmarks.len();
     for (&task, number) in options.benchmarks.iter().zip(1..) {
@@ -100,7 +100,7 @@ fn run_all(
         if task.benchmark.is_fresh() && !options.use_existing_db && may_hold_some {
             testbed = testbed.emptied(options.plan())?;
         }
-        let mut watcher = Watcher::new(watch, task.benchmark, (number, count));
+        let mut watcher = Watcher::new(watches, &testbed, task.benchmark, (number, count));
         let run = run_one(&testbed, task, options, &mut watcher)?;
         finished(&run);
         report.interrupted = run.interrupted;
@@ -215,7 +215,8 @@ fn take_turns(
         let mut more = going_on(step)?;
         let ops: u64 = clients[..counted].iter().map(|client| client.tally.ops).sum();
         if ops - looked_at_ops >= Watcher::LOOK_EVERY_OPS {
-            more &= watcher.did(ops - looked_at_ops);
+            let now_ns = world.client_now_ns(actors[index]);
+            more &= watcher.did(ops - looked_at_ops, now_ns);
             looked_at_ops = ops;
         }
         if watcher.is_stopped() {
@@ -256,7 +257,7 @@ fn race(
             }
             let ops = client.tally.ops;
             if *index < counted && ops - looked_at_ops >= Watcher::LOOK_EVERY_OPS {
-                watcher.did(ops - looked_at_ops);
+                watcher.did(ops - looked_at_ops, testbed.clock().now_ns());
                 looked_at_ops = ops;
             }
             if *index >= counted && at_work_count.load(Ordering::Relaxed) == 0 {

@@ -23,7 +23,7 @@ use crate::options::{BenchOptions, CompressionType, len_bytes};
 use crate::profile_choice::DriveShape;
 use crate::report::RunReport;
 use crate::run::run_watched;
-use crate::watch::RunProgress;
+use crate::watch::{RunProgress, RunWatches};
 use crate::workers::worker_count;
 use imbrex::Layout;
 use imbrex::stack::Recording;
@@ -260,7 +260,8 @@ impl Bench<'_> {
         let watch = |at: &RunProgress| self.look(cell, at);
         let mut options = self.options.options_of(cell);
         adjust(&mut options);
-        let report = run_watched(&options, &mut |run| runs.push(run.clone()), &watch);
+        let report =
+            run_watched(&options, &mut |run| runs.push(run.clone()), RunWatches::new(&watch));
         if self.is_stopped.load(Ordering::Relaxed) {
             return None;
         }

@@ -21,6 +21,7 @@ use imbrex_disk::Counters;
 use imbrex_engine::inspect::CompactionLine;
 use imbrex_engine::{Compression, Db, Keyspace, Metrics, Options};
 use imbrex_files::Files;
+use imbrex_watch::Subject;
 use opened_drives::{Origin, TestbedDrives};
 use std::sync::Arc;
 
@@ -152,6 +153,11 @@ impl Testbed {
 
     pub(crate) fn keyspace(&self) -> &Keyspace {
         &self.keyspace
+    }
+
+    /// The store, for those who watch it.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject::of(&self.stack)
     }
 
     /// The clock of the run.

@@ -7,7 +7,10 @@
 //! ```
 
 use crate::benchmark::Benchmark;
+use crate::testbed::Testbed;
 use imbrex_engine::Progress;
+use imbrex_watch::Subject;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -40,9 +43,35 @@ pub enum Phase {
 /// Called from time to time, from any thread; `Break` ends the run.
 pub type RunWatch<'a> = dyn Fn(&RunProgress) -> ControlFlow<()> + Sync + 'a;
 
+/// Called as often, with the moment in nanoseconds of the run's time, and the store.
+pub type StoreWatch<'a> = dyn Fn(u64, Subject<'_>) + Sync + 'a;
+
+/// Everybody who watches a run.
+#[derive(Clone, Copy)]
+pub struct RunWatches<'a> {
+    /// Its progress.
+    pub progress: &'a RunWatch<'a>,
+    /// Its store.
+    pub store: &'a StoreWatch<'a>,
+}
+
+impl<'a> RunWatches<'a> {
+    /// Only its progress.
+    pub fn new(progress: &'a RunWatch<'a>) -> RunWatches<'a> {
+        RunWatches { progress, store: &|_, _| () }
+    }
+}
+
+impl fmt::Debug for RunWatches<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunWatches").finish_non_exhaustive()
+    }
+}
+
 /// Watches one benchmark.
 pub(crate) struct Watcher<'a> {
-    watch: &'a RunWatch<'a>,
+    watches: RunWatches<'a>,
+    testbed: &'a Testbed,
     benchmark: Benchmark,
     number: usize,
     count: usize,
@@ -56,12 +85,13 @@ impl<'a> Watcher<'a> {
     pub(crate) const LOOK_EVERY_OPS: u64 = 64;
 
     pub(crate) fn new(
-        watch: &'a RunWatch<'a>,
+        watches: RunWatches<'a>,
+        testbed: &'a Testbed,
         benchmark: Benchmark,
         (number, count): (usize, usize),
     ) -> Watcher<'a> {
         let (ops, is_stopped) = (AtomicU64::new(0), AtomicBool::new(false));
-        Watcher { watch, benchmark, number, count, ops, ops_total: None, is_stopped }
+        Watcher { watches, testbed, benchmark, number, count, ops, ops_total: None, is_stopped }
     }
 
     /// Sets the number of operations of all clients together.
@@ -78,20 +108,23 @@ impl<'a> Watcher<'a> {
     }
 
     /// Adds `ops`; returns whether to continue.
-    pub(crate) fn did(&self, ops: u64) -> bool {
+    pub(crate) fn did(&self, ops: u64, now_ns: u64) -> bool {
         let done = self.ops.fetch_add(ops, Ordering::Relaxed) + ops;
-        self.look(Phase::Operations, done, self.ops_total).is_continue()
+        self.look(now_ns, Phase::Operations, done, self.ops_total).is_continue()
     }
 
     /// Reports the engine's progress.
     pub(crate) fn background(&self, progress: Progress) -> ControlFlow<()> {
         let total = (progress.total_bytes > 0).then_some(progress.total_bytes);
-        self.look(Phase::Background, progress.done_bytes, total)
+        self.look(self.testbed.clock().now_ns(), Phase::Background, progress.done_bytes, total)
     }
 
-    fn look(&self, phase: Phase, done: u64, total: Option<u64>) -> ControlFlow<()> {
+    fn look(&self, now_ns: u64, phase: Phase, done: u64, total: Option<u64>) -> ControlFlow<()> {
         let Watcher { benchmark, number, count, .. } = *self;
-        let flow = (self.watch)(&RunProgress { benchmark, number, count, phase, done, total });
+        let testbed = self.testbed;
+        (self.watches.store)(now_ns, testbed.subject());
+        let flow =
+            (self.watches.progress)(&RunProgress { benchmark, number, count, phase, done, total });
         if flow.is_break() {
             self.stop();
         }

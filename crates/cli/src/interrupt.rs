@@ -107,6 +107,13 @@ impl Interrupt {
     }
 }
 
+/// Lets `ms` milliseconds pass, or less if a signal comes.
+pub(crate) fn pause(ms: u32) {
+    let pause =
+        Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 };
+    let _ = poll(&mut [], Some(&pause));
+}
+
 /// Whether the parent process has set `signal` to be ignored.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -15,8 +15,10 @@ use crate::interrupt::Interrupt;
 use crate::key;
 use crate::output::{Report, note};
 use crate::progress::{Progress, Unit};
+use crate::recorder::RecordArgs;
 use crate::session::Session;
 use crate::store::{DriveArgs, KeyspaceArgs, Store};
+use crate::watched::subject;
 use clap::ValueEnum;
 use delimited::Delimited;
 use imbrex_clockwork::{Clock, WallClock};
@@ -25,6 +27,7 @@ use imbrex_engine::{
     EngineError, KEY_LEN_BYTES_MAX, Keyspace, KeyspaceOptions, VALUE_LEN_BYTES_MAX, WriteBatch,
     WriteOptions,
 };
+use imbrex_watch::{Tap, Title};
 use rates::Rates;
 use record::{BadLine, Fields, JsonLines, Record, Records};
 use source::Source;
@@ -79,6 +82,8 @@ pub(crate) struct LoadArgs {
     on_error: OnError,
     #[command(flatten)]
     keyspace: KeyspaceArgs,
+    #[command(flatten)]
+    record: RecordArgs,
 }
 
 /// Counts of a load.
@@ -112,6 +117,7 @@ impl LoadArgs {
         }
         // The drive is opened first: if it is in use, the user learns that without waiting for a slow pipe.
         let store = self.store.open()?;
+        let tap = self.tap(&store)?;
         let mut loaded = None;
         let clock = WallClock::new();
         let mut rates = None;
@@ -124,12 +130,13 @@ impl LoadArgs {
             };
             let (name, tally) = loaded.insert((source.name.clone(), Tally::default()));
             let keyspace = self.keyspace(store)?;
-            let mut loader = Loader::new(&self, store, &keyspace, name);
+            let mut loader = Loader::new(&self, store, &keyspace, name, tap.as_ref());
             if let Some(records) = &mut records {
                 loader.take(&mut **records, &source, &session.interrupt, tally)?;
             }
             // The next command then has no log to replay.
             store.db.flush().context(|| "cannot flush")?;
+            loader.watch_now();
             rates =
                 Some(Rates { took_ns: clock.now_ns(), totals: store.db.totals_since_opening() });
             Ok(())
@@ -139,6 +146,16 @@ impl LoadArgs {
             None => Ok(()),
         };
         result.and_then(|()| session.interrupt.check()).and(told)
+    }
+
+    /// The recording of the load, if the user asked for one.
+    fn tap(&self, store: &Store) -> Result<Option<Tap>, CliError> {
+        let recorder = self.record.begin()?;
+        Ok(recorder.map(|recorder| {
+            let name = format!("load of {}", self.store.drive.display());
+            let layout = store.layout.name().to_owned();
+            recorder.tap(0, Title { name, layout, is_virtual: false })
+        }))
     }
 
     fn lines(&self) -> Lines {
@@ -222,6 +239,9 @@ struct Loader<'a> {
     /// The records that are certainly durable.
     synced: Tally,
     unsynced_count: u64,
+    /// The recording of the load, if there is one, and its clock.
+    tap: Option<&'a Tap>,
+    clock: WallClock,
 }
 
 /// The length of a batch: long enough to share the cost of a write, short enough to need little memory.
@@ -231,7 +251,13 @@ const BATCH_LEN_BYTES: usize = 256 << 10;
 const SKIPPED_SHOWN_COUNT: u64 = 20;
 
 impl<'a> Loader<'a> {
-    fn new(args: &'a LoadArgs, store: &'a Store, keyspace: &'a Keyspace, source: &'a str) -> Self {
+    fn new(
+        args: &'a LoadArgs,
+        store: &'a Store,
+        keyspace: &'a Keyspace,
+        source: &'a str,
+        tap: Option<&'a Tap>,
+    ) -> Self {
         Loader {
             args,
             store,
@@ -241,6 +267,15 @@ impl<'a> Loader<'a> {
             unwritten: Tally::default(),
             synced: Tally::default(),
             unsynced_count: 0,
+            tap,
+            clock: WallClock::new(),
+        }
+    }
+
+    /// The last frame.
+    fn watch_now(&self) {
+        if let Some(tap) = self.tap {
+            tap.take(self.clock.now_ns(), subject(self.store));
         }
     }
 
@@ -336,6 +371,9 @@ impl<'a> Loader<'a> {
         tally.value_bytes += new.value_bytes;
         if sync {
             self.synced = *tally;
+        }
+        if let Some(tap) = self.tap {
+            tap.tick(self.clock.now_ns(), subject(self.store));
         }
         Ok(())
     }

@@ -28,11 +28,13 @@ mod count;
 mod data_file;
 mod demo;
 mod device;
+mod door;
 mod drive;
 mod dump;
 mod error;
 mod interrupt;
 mod key;
+mod lab;
 mod layouts;
 mod load;
 mod measure;
@@ -40,6 +42,7 @@ mod output;
 mod parts;
 mod progress;
 mod read;
+mod recorder;
 mod replay;
 #[cfg(feature = "repro")]
 mod repro;
@@ -49,9 +52,12 @@ mod scrub;
 mod serve;
 mod session;
 mod share_bench;
+mod site;
 mod stats;
 mod store;
 mod target;
+mod watch;
+mod watched;
 mod write;
 mod ycsb;
 mod zones;
@@ -168,7 +174,12 @@ enum Command {
     Arrivals(arrivals::ArrivalsArgs),
     /// Run an unmodified RocksDB or LevelDB program with its databases on a drive
     Run(run::RunArgs),
-    /// Serve a drive as a block device to QEMU, nbdcopy, fio or this machine's kernel
+    /// Watch a recording or a drive in the terminal: the map, what the drive's time goes to, what runs
+    Watch(watch::WatchArgs),
+    /// Watch up to four layouts side by side on emulated drives, in a browser, and cut their power
+    Lab(lab::LabArgs),
+    /// Serve a drive as a block device to QEMU, nbdcopy, fio or this machine's kernel; `serve http` shows
+    /// what a drive does in a browser
     Serve(serve::ServeArgs),
     /// Stop a block device of `serve --ublk`; the server itself calls this
     #[cfg(feature = "ublk")]
@@ -231,6 +242,8 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Replay(args) => args.run(session_ref),
         Command::Arrivals(args) => args.run(session_ref),
         Command::Run(args) => args.run(session_ref),
+        Command::Watch(args) => args.run(session_ref),
+        Command::Lab(args) => args.run(session_ref),
         Command::Serve(args) => args.run(session_ref),
         #[cfg(feature = "ublk")]
         Command::UblkStop(args) => args.run(),

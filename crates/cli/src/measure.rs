@@ -5,11 +5,16 @@ use crate::data_file::{DataArgs, DataFile};
 use crate::error::{CliError, Context};
 use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
+use crate::recorder::RecordArgs;
 use crate::session::Session;
 use crate::share_bench::ShareBenchArgs;
 use crate::store::{cannot_measure, layout_named};
+use imbrex_bench::options::Mode;
 use imbrex_bench::report::{Report, RunReport};
-use imbrex_bench::{BenchError, BenchOptions, Phase, RunFailure, RunProgress, run_watched};
+use imbrex_bench::{
+    BenchError, BenchOptions, Phase, RunFailure, RunProgress, RunWatches, run_watched,
+};
+use imbrex_watch::{Subject, Tap, Title};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +29,8 @@ pub(crate) struct BenchArgs {
     options: BenchOptions,
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    record: RecordArgs,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -95,13 +102,15 @@ impl BenchArgs {
         let layouts = layouts(&self.options)?;
         let mut reports = Vec::new();
         let mut failure = None;
-        for layout in &layouts {
+        let recorder = self.record.begin()?;
+        for (id, layout) in layouts.iter().enumerate() {
             let mut options = self.options.clone();
             options.testbed.layout = layout.map(str::to_owned);
             if let Some(layout) = layout.filter(|_| layouts.len() > 1 && !is_json) {
                 session.out.line(format!("{layout}\n"))?;
             }
-            let (report, outcome) = measure(&options, session, is_json)?;
+            let tap = recorder.as_ref().map(|recorder| recorder.tap(id as u32, title_of(&options)));
+            let (report, outcome) = measure(&options, session, is_json, tap.as_ref())?;
             let is_interrupted = report.as_ref().is_some_and(|report| report.interrupted);
             reports.extend(report);
             // The other layouts are measured all the same.
@@ -185,6 +194,7 @@ fn measure(
     options: &BenchOptions,
     session: &mut Session,
     is_json: bool,
+    tap: Option<&Tap>,
 ) -> Result<(Option<Report>, Result<(), CliError>), CliError> {
     let bars = Bars::default();
     let interrupt = session.interrupt.clone();
@@ -203,7 +213,13 @@ fn measure(
         // After the reader of the output has gone, no further benchmark is run.
         if is_read.load(Ordering::Relaxed) { interrupt.flow() } else { ControlFlow::Break(()) }
     };
-    let outcome = run_watched(options, &mut finished, &watch);
+    let look = |now_ns: u64, subject: Subject<'_>| {
+        if let Some(tap) = tap {
+            tap.tick(now_ns, subject);
+        }
+    };
+    let watches = RunWatches { progress: &watch, store: &look };
+    let outcome = run_watched(options, &mut finished, watches);
     bars.clear();
     shown?;
     match outcome {
@@ -213,6 +229,13 @@ fn measure(
             RunFailure { error, report } => Ok((report, Err(cannot_measure(&error)))),
         },
     }
+}
+
+/// The name of the store in a recording.
+fn title_of(options: &BenchOptions) -> Title {
+    let layout = options.testbed.layout.clone();
+    let layout = layout.unwrap_or_else(|| "the drive's layout".to_owned());
+    Title { name: layout.clone(), layout, is_virtual: options.mode == Mode::Virtual }
 }
 
 /// A row for each benchmark, with its layout if there are several.

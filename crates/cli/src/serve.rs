@@ -3,6 +3,7 @@
 //! A conventional drive is served as it is. A zoned drive is served through the block driver, which turns
 //! writes anywhere into writes at write pointers.
 
+mod http;
 mod kernel;
 
 #[cfg(feature = "ublk")]
@@ -10,6 +11,7 @@ pub(crate) use kernel::{STOP, StopArgs};
 
 use crate::count::grouped;
 use crate::device::note_findings;
+use crate::door::resolved;
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
@@ -21,13 +23,11 @@ use imbrex_clockwork::{Runtime, WallClock, entropy_u64};
 use imbrex_disk::ByteSize;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
-use imbrex_serve::nbd::{
-    Export, ListenError, Listener, Reach, ServeError, Server, ServerOptions, Tls, TlsFiles,
-};
+use imbrex_serve::nbd::{Export, ServeError, Server, ServerOptions};
 use imbrex_serve::{Counts, DeviceError, SectorDevice, SectorLen, Waits};
+use imbrex_serve::{ListenError, Listener, Reach, Tls, TlsFiles};
 use imbrex_translate::{BlockDriver, DriverCounters, DriverError, DriverOptions};
 use std::fs::File;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,7 +38,10 @@ const BUFFER_LEN: ByteSize = ByteSize(512 << 20);
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 #[command(group = clap::ArgGroup::new("where").required(true))]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct ServeArgs {
+    #[command(subcommand)]
+    command: Option<ServeCommand>,
     /// The drive, conventional or zoned, without a store: an image (`imbrex drive create --blank`) or a
     /// block device
     #[arg(long, value_name = "DRIVE", group = "what")]
@@ -108,8 +111,17 @@ pub(crate) struct ServeArgs {
     cache: ByteSize,
 }
 
+#[derive(clap::Subcommand, Debug)]
+enum ServeCommand {
+    /// Show in a browser what a drive and its store do, with metrics for Prometheus at /metrics
+    Http(http::HttpArgs),
+}
+
 impl ServeArgs {
-    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+    pub(crate) fn run(mut self, session: &mut Session) -> Result<(), CliError> {
+        if let Some(ServeCommand::Http(args)) = self.command.take() {
+            return args.run(session);
+        }
         if self.ublk { kernel::serve(&self, session) } else { self.serve_network(session) }
     }
 
@@ -491,16 +503,6 @@ fn with_failures(
 
 fn cannot_serve(shown: &str, error: &DeviceError) -> CliError {
     CliError::of(format!("cannot serve {shown}"), error)
-}
-
-fn resolved(address: &str) -> Result<SocketAddr, CliError> {
-    let wrong = |detail: String| {
-        CliError::usage(format!(
-            "cannot listen at {address:?}: {detail}; write it as 127.0.0.1:10809"
-        ))
-    };
-    let mut found = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    found.next().ok_or_else(|| wrong("it is not an address".to_owned()))
 }
 
 fn serve(server: &Server, listener: &Listener, interrupt: &Interrupt) -> Result<(), ServeError> {

@@ -143,6 +143,11 @@ impl DriveArgs {
         DriveArgs { cut, ..self }
     }
 
+    /// The same drive, to be read only; opening repairs what a crash left.
+    pub(crate) fn for_reading(self) -> ReadDriveArgs {
+        ReadDriveArgs(DriveArgs { writes: Writes::Repairs, ..self })
+    }
+
     /// The same drive, with its flash drive.
     pub(crate) fn with_flash(self, flash: Option<PathBuf>) -> DriveArgs {
         DriveArgs { flash, ..self }

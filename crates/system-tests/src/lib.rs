@@ -3,6 +3,7 @@
 //! ```text
 //!   databases   adapters  stress  databases     RocksDB, LevelDB, HyperLevelDB --> adapters/ --> C API
 //!   clients     block  ycsb                     NBD clients --> imbrex serve;  YCSB and Redis, imbrex ycsb
+//!   browsers    browser                         Chromium --> imbrex serve http, imbrex lab
 //!   kernels     filesystems                     ext4, xfs, btrfs --> imbrex serve --> a drive that loses power
 //!               ublk  zoned  (guest)            a virtual machine's kernel: block devices of imbrex, zoned drives
 //!                  |
@@ -22,6 +23,7 @@
 
 pub mod adapters;
 pub mod block;
+pub mod browser;
 pub mod cargo;
 pub mod databases;
 pub mod filesystems;

@@ -8,7 +8,7 @@
 //!   lane 1:  tests  doc-tests  torture          two cores' worth of work
 //!   lane 2:  adapters                           these wait for other programs
 //!   lane 3:  filesystems
-//!   lane 4:  block  ycsb  demo  pages
+//!   lane 4:  block  ycsb  demo  pages  browser
 //! ```
 //!
 //! Each step is a process of its own (`step`), whose processor time is kept and compared (`times`).
@@ -32,6 +32,7 @@ use crate::cargo::{self, Cargo, TESTED_FEATURES};
 use crate::{pages, tidy};
 use anyhow::{Context, Result, anyhow, ensure};
 use commit::Commit;
+use imbrex_system_tests::browser::{self, BrowserArgs};
 use imbrex_system_tests::scratch::Scratch;
 use imbrex_system_tests::{adapters, block, filesystems, ycsb};
 use std::path::Path;
@@ -91,6 +92,7 @@ const LANES: [&[Step]; 4] = [
         // The README's first command.
         ("demo", |root| program(root, "imbrex", &["demo"])),
         ("pages", pages::run),
+        ("browser", |root| browser::run(root, true, &BrowserArgs::default())),
     ],
 ];
 

@@ -97,6 +97,9 @@ fn follow(
     if from.starts_with(BOOK) && !to.starts_with(BOOK) {
         return Err(format!("{target} leads out of the book: name the file instead"));
     }
+    if tree.pictures.contains(&to) {
+        return Ok(());
+    }
     let Some(text) = tree.text(&to) else {
         let folder = format!("{to}/");
         let is_folder = tree.files.iter().any(|(path, _)| path.starts_with(&folder));

@@ -1,6 +1,7 @@
 //! The tree that tidy reads, and what it finds: the ground of every rule.
 
 use anyhow::{Context, Result};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -8,12 +9,14 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) files: Vec<(String, String)>,
+    /// The files that are no text: pictures.
+    pub(super) pictures: BTreeSet<String>,
 }
 
 impl Tree {
     /// Every file that git would not ignore and that is text.
     pub(super) fn read(root: &Path) -> Result<Tree> {
-        let mut files = Vec::new();
+        let (mut files, mut pictures) = (Vec::new(), BTreeSet::new());
         let walk = ignore::WalkBuilder::new(root)
             .hidden(false)
             .filter_entry(|entry| entry.file_name() != ".git")
@@ -25,14 +28,15 @@ impl Tree {
             }
             let bytes = std::fs::read(entry.path())
                 .with_context(|| format!("cannot read {}", entry.path().display()))?;
-            if let (Ok(path), Ok(text)) =
-                (entry.path().strip_prefix(root), String::from_utf8(bytes))
-            {
-                files.push((path.to_string_lossy().replace('\\', "/"), text));
+            let Ok(path) = entry.path().strip_prefix(root) else { continue };
+            let path = path.to_string_lossy().replace('\\', "/");
+            match String::from_utf8(bytes) {
+                Ok(text) => files.push((path, text)),
+                Err(_) => _ = pictures.insert(path),
             }
         }
         files.sort();
-        Ok(Tree { files })
+        Ok(Tree { files, pictures })
     }
 
     /// The text of one file.
@@ -57,7 +61,7 @@ impl Tree {
         let mut files: Vec<_> =
             files.iter().map(|&(path, text)| (path.to_owned(), text.to_owned())).collect();
         files.sort();
-        Tree { files }
+        Tree { files, pictures: BTreeSet::new() }
     }
 }
 

@@ -3,10 +3,12 @@
 use imbrex_bench::disk_user::{DiskUserOptions, disk_user};
 use imbrex_bench::options::{CompressionType, Mode};
 use imbrex_bench::report::Report;
-use imbrex_bench::{BenchOptions, RunProgress, run, run_watched};
+use imbrex_bench::{BenchOptions, RunProgress, RunWatches, run, run_watched};
 use imbrex_clockwork::{Clock, WallClock};
 use imbrex_disk::ByteSize;
+use imbrex_watch::{Line, Subject, Tap, Title};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Small enough for a test, large enough for flushes and compactions.
 fn small(benchmarks: &str) -> BenchOptions {
@@ -141,7 +143,7 @@ fn a_client_that_panics_ends_a_run_with_a_companion_writer() {
             assert!(progress.number == 1, "a bug in a reader");
             ControlFlow::Continue(())
         };
-        run_watched(&options, &mut |_| (), &watch).map(drop)
+        run_watched(&options, &mut |_| (), RunWatches::new(&watch)).map(drop)
     };
     let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
     assert_eq!(payload.downcast_ref(), Some(&"a bug in a reader"));
@@ -252,7 +254,9 @@ fn a_stopped_run_reports_its_work_so_far() {
             seen.lock().unwrap().push(*at);
             if at.done < 1000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        let report = run_watched(&options, &mut |run| finished.push(run.ops), &watch).unwrap();
+        let report =
+            run_watched(&options, &mut |run| finished.push(run.ops), RunWatches::new(&watch))
+                .unwrap();
         assert!(report.interrupted && report.runs[0].interrupted);
         assert_eq!(report.runs.len(), 1, "what comes after does not begin");
         let ops = report.runs[0].ops;
@@ -307,4 +311,33 @@ fn a_failure_keeps_what_had_ended() {
     assert!(failure.to_string().contains("filluniquerandom: no space on the drive"), "{failure}");
     let told = report.failure.as_ref().unwrap();
     assert!(told.starts_with("filluniquerandom: no space on the drive"), "{told}");
+}
+
+/// A recording of a run in virtual time changes none of its figures.
+#[test]
+fn a_run_that_is_watched_has_the_same_figures() {
+    for layout in ["imbrex-zones", "gear", "smrdb"] {
+        let mut options = small("fillrandom,overwrite,readrandom:100");
+        options.num = 3_000;
+        options.testbed.layout = Some(layout.to_owned());
+        let alone = run(&options, &mut |_| ()).unwrap();
+        let frames = std::sync::Mutex::new(Vec::new());
+        let title = Title { name: "run".into(), layout: layout.into(), is_virtual: true };
+        let lines = Arc::new(frames);
+        let taken = Arc::clone(&lines);
+        let sink = move |line: &Line| taken.lock().unwrap().push(line.clone());
+        let tap = Tap::new(0, title, 1_000_000, None, Box::new(sink));
+        let store = |now_ns: u64, subject: Subject<'_>| tap.tick(now_ns, subject);
+        let progress = |_: &RunProgress| ControlFlow::Continue(());
+        let watches = RunWatches { progress: &progress, store: &store };
+        let watched = run_watched(&options, &mut |_| (), watches).unwrap();
+        let text = |report: &imbrex_bench::report::Report| {
+            let runs = report.runs.iter();
+            runs.map(|run| (run.elapsed_ns, run.settled_ns, run.drive, run.latency))
+                .map(|run| format!("{run:?}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(text(&alone), text(&watched), "{layout}");
+        assert!(lines.lock().unwrap().len() > 20, "{layout}: {}", lines.lock().unwrap().len());
+    }
 }

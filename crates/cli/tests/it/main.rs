@@ -27,6 +27,7 @@ mod replay;
 mod salvage;
 mod scrub;
 mod serving;
+mod watching;
 mod ycsb;
 
 use std::io::Write;

@@ -1,0 +1,309 @@
+//! `watch`: a recording or a drive in the terminal, now and back in time.
+//!
+//! ```text
+//!   Watched --> Feed --> lines so far --> Scene at the shown frame --> screen, drawn anew four times a second
+//!                                            ^ keys: back, on, first, newest, play
+//! ```
+
+use crate::error::{CliError, Context};
+use crate::interrupt::pause;
+use crate::session::Session;
+use crate::watched::Watched;
+use imbrex_watch::screen::{Terminal, draw};
+use imbrex_watch::{FeedItem, FeedReader, Line, Scene};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Arguments of `imbrex watch`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Keys: left and right a frame back and on, Home and End the first and the newest, \
+                        space play or stop, n the next store, q end."
+)]
+pub(crate) struct WatchArgs {
+    /// A recording (`--record`), also while it grows, or a drive with a store that nobody else has open
+    what: PathBuf,
+    /// Print the newest frame once, and end; so does output that is no terminal
+    #[arg(long)]
+    once: bool,
+}
+
+/// The screen is drawn this often.
+const DRAW_EVERY_NS: i64 = 250_000_000;
+
+/// Without a terminal, a screen of this size.
+const COLUMNS: usize = 100;
+const LINES: usize = 40;
+
+impl WatchArgs {
+    pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
+        let is_json = session.out.is_json()?;
+        let watched = Watched::open(&self.what)?;
+        let mut player = Player::new(&watched);
+        player.read();
+        let outcome = if is_json {
+            player.json(session)
+        } else if self.once || !session.out.is_terminal() {
+            player.once(session)
+        } else {
+            let mut watched = watched;
+            let outcome = player.live(session, &mut watched);
+            return outcome.and(watched.close());
+        };
+        outcome.and(watched.close())
+    }
+}
+
+/// All frames so far, and the one that is shown.
+struct Player {
+    reader: FeedReader,
+    lines: Vec<Line>,
+    /// The store that is shown, among those that the lines name.
+    store: usize,
+    /// The shown frame among those of the store; `None` follows the newest.
+    at: Option<usize>,
+    is_playing: bool,
+}
+
+impl Player {
+    fn new(watched: &Watched) -> Player {
+        let reader = watched.feed.reader(None);
+        Player { reader, lines: Vec::new(), store: 0, at: None, is_playing: false }
+    }
+
+    /// Takes what is new; says whether there was something.
+    fn read(&mut self) -> bool {
+        let before = self.lines.len();
+        while let Some((_, item)) = self.reader.next_item() {
+            match item {
+                FeedItem::Begin => self.lines.clear(),
+                FeedItem::Line(text) => self.lines.extend(serde_json::from_str::<Line>(&text)),
+                FeedItem::End(_) => {}
+            }
+        }
+        self.lines.len() != before
+    }
+
+    fn ids(&self) -> Vec<u32> {
+        let head = |line: &Line| match line {
+            Line::Head(head) => Some(head.id),
+            Line::Frame(_) => None,
+        };
+        let mut ids: Vec<u32> = self.lines.iter().filter_map(head).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// The number of frames of the store `id`.
+    fn frame_count(&self, id: u32) -> usize {
+        let is_of = |line: &&Line| matches!(line, Line::Frame(frame) if frame.id == id);
+        self.lines.iter().filter(is_of).count()
+    }
+
+    /// The scene of the store `id` after `count` frames.
+    fn scene(&self, id: u32, count: usize) -> Option<Scene> {
+        let mut scenes = BTreeMap::new();
+        let mut left = count;
+        for line in &self.lines {
+            match line {
+                Line::Head(head) if head.id == id => Scene::apply_to(&mut scenes, line),
+                Line::Frame(frame) if frame.id == id && left > 0 => {
+                    Scene::apply_to(&mut scenes, line);
+                    left -= 1;
+                }
+                _ => {}
+            }
+        }
+        scenes.remove(&id).filter(|scene| scene.frame_count > 0)
+    }
+
+    fn json(&self, session: &mut Session) -> Result<(), CliError> {
+        let newest = |id| self.scene(id, usize::MAX);
+        let scenes = self.ids().into_iter().filter_map(newest);
+        let all: Vec<_> = scenes
+            .map(|scene| serde_json::json!({ "head": scene.head, "frame": scene.last }))
+            .collect();
+        session.out.json(&serde_json::json!(all))
+    }
+
+    fn once(&self, session: &mut Session) -> Result<(), CliError> {
+        let terminal = Terminal { columns: COLUMNS, lines: LINES, has_colours: false };
+        let ids = self.ids();
+        if ids.is_empty() {
+            return session.out.line("the recording has no frame yet");
+        }
+        for id in ids {
+            if let Some(scene) = self.scene(id, usize::MAX) {
+                for line in draw(&scene, terminal) {
+                    session.out.line(line)?;
+                }
+                session.out.line("")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn live(&mut self, session: &mut Session, watched: &mut Watched) -> Result<(), CliError> {
+        let _raw = Raw::begin()?;
+        let mut outcome = session.out.bytes(b"\x1b[?1049h\x1b[?25l");
+        let mut is_new = true;
+        while outcome.is_ok() && !session.interrupt.is_asked() {
+            if is_new {
+                outcome = self.show(session);
+                is_new = false;
+                continue;
+            }
+            let key = match key() {
+                Some(Key::End) => break,
+                key => key,
+            };
+            is_new |= key.is_some();
+            if let Some(key) = key {
+                self.press(key);
+            }
+            outcome = watched.look();
+            is_new |= self.read();
+            if self.is_playing {
+                self.step(1);
+                is_new = true;
+            }
+        }
+        // The terminal gets its screen back, whatever failed.
+        let restored =
+            session.out.bytes(b"\x1b[?25h\x1b[?1049l").and_then(|()| session.out.flush());
+        outcome.and(restored)
+    }
+
+    fn show(&self, session: &mut Session) -> Result<(), CliError> {
+        let size = tcgetwinsize(rustix::stdio::stdout()).ok();
+        let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        let (columns, lines) =
+            size.map_or((COLUMNS, LINES), |size| (size.ws_col.into(), size.ws_row.into()));
+        let ids = self.ids();
+        let Some(id) = ids.get(self.store % ids.len().max(1)).copied() else {
+            session.out.bytes(b"\x1b[H\x1b[Jwaiting for the first frame; q ends\r\n")?;
+            return session.out.flush();
+        };
+        let count = self.frame_count(id);
+        let at = self.at.map_or(count, |at| at.min(count).max(1));
+        let terminal = Terminal { columns, lines: lines.saturating_sub(1), has_colours: true };
+        let mut text = String::from("\x1b[H");
+        if let Some(scene) = self.scene(id, at) {
+            for line in draw(&scene, terminal) {
+                text.push_str(&line);
+                text.push_str("\x1b[K\r\n");
+            }
+        }
+        let mode = match (self.at, self.is_playing) {
+            (_, true) => "playing",
+            (None, _) => "newest",
+            (Some(_), _) => "stopped",
+        };
+        let others = if ids.len() > 1 { ", n the next store" } else { "" };
+        let status = format!("frame {at} of {count}, {mode}; arrows, Home, End, space{others}, q");
+        text.extend(status.chars().take(columns));
+        text.push_str("\x1b[K\x1b[J");
+        session.out.bytes(text.as_bytes())?;
+        session.out.flush()
+    }
+
+    fn press(&mut self, key: Key) {
+        match key {
+            Key::Left => {
+                self.is_playing = false;
+                self.step(-1);
+            }
+            Key::Right => {
+                self.is_playing = false;
+                self.step(1);
+            }
+            Key::First => (self.at, self.is_playing) = (Some(1), false),
+            Key::Newest => (self.at, self.is_playing) = (None, false),
+            Key::Play => {
+                self.is_playing = !self.is_playing;
+                if self.is_playing && self.at.is_none() {
+                    self.at = Some(1);
+                }
+            }
+            Key::Next => self.store += 1,
+            Key::End => {}
+        }
+    }
+
+    /// Shows another frame; past the newest it follows again.
+    fn step(&mut self, by: isize) {
+        let ids = self.ids();
+        let Some(id) = ids.get(self.store % ids.len().max(1)) else { return };
+        let count = self.frame_count(*id);
+        let at = self.at.unwrap_or(count).saturating_add_signed(by).max(1);
+        if at > count {
+            (self.at, self.is_playing) = (None, false);
+        } else {
+            self.at = Some(at);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Key {
+    Left,
+    Right,
+    First,
+    Newest,
+    Play,
+    Next,
+    End,
+}
+
+/// Waits for a key until the screen is due again.
+fn key() -> Option<Key> {
+    let stdin = rustix::stdio::stdin();
+    let patience = Timespec { tv_sec: 0, tv_nsec: DRAW_EVERY_NS };
+    let mut waited = [PollFd::new(&stdin, PollFlags::IN)];
+    if !matches!(poll(&mut waited, Some(&patience)), Ok(1..)) {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    let len = rustix::io::read(stdin, &mut bytes).ok()?;
+    if len == 0 {
+        // The end of input: no key will come any more.
+        pause(250);
+        return None;
+    }
+    match &bytes[..len] {
+        b"q" | b"Q" | b"\x1b" => Some(Key::End),
+        b"\x1b[D" | b"h" => Some(Key::Left),
+        b"\x1b[C" | b"l" => Some(Key::Right),
+        b"\x1b[H" | b"\x1b[1~" | b"g" => Some(Key::First),
+        b"\x1b[F" | b"\x1b[4~" | b"G" => Some(Key::Newest),
+        b" " => Some(Key::Play),
+        b"n" => Some(Key::Next),
+        _ => None,
+    }
+}
+
+/// A terminal that hands over each key at once and echoes none; on drop it is as before. Signals stay signals.
+struct Raw {
+    before: Termios,
+}
+
+impl Raw {
+    fn begin() -> Result<Raw, CliError> {
+        use rustix::termios::LocalModes;
+        let failed = || "cannot read single keys from this terminal; `--once` needs none";
+        let before = tcgetattr(rustix::stdio::stdin()).context(failed)?;
+        let mut raw = before.clone();
+        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw).context(failed)?;
+        Ok(Raw { before })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
+    }
+}
