@@ -216,6 +216,16 @@ fn run(args: Args) -> Result<(), CliError> {
         _ => Interrupt::listen()?,
     };
     let mut session = Session { out: Output::new(args.format), interrupt };
+    if matches!(
+        args.command,
+        Command::Put(_)
+            | Command::Serve(_)
+            | Command::Run(_)
+            | Command::Completions(_)
+            | Command::Man
+    ) {
+        session.out.check_no_page()?;
+    }
     let session_ref = &mut session;
     let result = match args.command {
         Command::Drive(command) => command.run(session_ref),

@@ -64,6 +64,16 @@ impl Output {
         }
     }
 
+    /// Refuses a page for a browser, for a command that prints no report.
+    pub(crate) fn check_no_page(&self) -> Result<(), CliError> {
+        match self.format {
+            Some(Format::Html) => {
+                Err(CliError::usage("--format html belongs to repro; leave it out here"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The format of figures: a table, JSON or HTML.
     #[cfg(feature = "repro")]
     pub(crate) fn page_format(&self) -> Result<Format, CliError> {

@@ -21,7 +21,16 @@ fn impossible_requests_fail_before_anything_runs() {
         imbrex(&["repro", "sealdb-8", "--scale", scale]).fails(2, &["--scale is", "at most 1"]);
     }
     imbrex(&["repro", "all", "--format", "hex"]).fails(2, &["table or json"]);
-    imbrex(&["stats", "nowhere", "--format", "html"]).fails(2, &["html belongs to repro"]);
+    for command in [
+        &["stats", "nowhere"][..],
+        &["put", "nowhere", "key", "value"],
+        &["completions", "bash"],
+        &["man"],
+        &["run", "--drive", "nowhere", "--", "true"],
+    ] {
+        let args = [&["--format", "html"], command].concat();
+        imbrex(&args).fails(2, &["html belongs to repro"]);
+    }
     imbrex(&["repro", "sealdb", "--out", "/proc/nothing"]).fails(4, &["cannot make /proc/nothing"]);
 }
 

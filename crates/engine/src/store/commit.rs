@@ -109,6 +109,7 @@ impl Store {
         versions.state = state;
         versions.lens = lens;
         self.history.note_commit();
+        self.has_committed.store(true, Ordering::Release);
         let was_blocked = self.blocked_write_at.lock().take().is_some();
         let mut logs = self.logs.lock();
         logs.retain(|log| log.id >= first_kept);

@@ -4,6 +4,7 @@ use super::Store;
 use super::commit::Change;
 use crate::EngineError;
 use crate::totals::Totals;
+use std::sync::atomic::Ordering;
 
 impl Store {
     /// What was done since the store was opened.
@@ -17,8 +18,12 @@ impl Store {
         self.totals.recorded.clone().plus(&self.totals_since_opening())
     }
 
-    /// Records the totals in a commit of their own, if the store itself has counted anything since the
-    /// last commit. Without room in the catalog nothing happens.
+    /// Records the totals in a commit of their own, if there was any other commit since the opening, or if
+    /// the store itself has counted anything since. Without room in the catalog nothing happens.
+    ///
+    /// If the last record of a catalog rots in both copies, it looks like a torn write. After
+    /// this commit that record holds counts and nothing else, and it proves that all earlier ones were
+    /// durable.
     ///
     /// # Errors
     /// [`EngineError::Files`], and then the store is poisoned; [`EngineError::Closed`],
@@ -26,9 +31,8 @@ impl Store {
     pub(crate) fn record_totals(&self) -> Result<(), EngineError> {
         let own = self.totals.recorded.clone().plus(&self.tally.totals());
         let recorded = self.state().totals;
-        let has_own =
-            self.tally.totals().iter().any(|(number, _)| own.at(number) > recorded.at(number));
-        if !has_own {
+        let has_own = own.iter().any(|(number, value)| value > recorded.at(number));
+        if !has_own && !self.has_committed.load(Ordering::Acquire) {
             return Ok(());
         }
         match self.commit(Change::default()) {

@@ -89,6 +89,8 @@ pub(crate) struct Store {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) tally: Tally,
     totals: TotalsBefore,
+    /// Whether there was a commit since the opening: a close then makes one more.
+    has_committed: AtomicBool,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) plans: Mutex<Plans>,
     pub(crate) keyspaces: RwLock<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
@@ -163,6 +165,7 @@ impl Store {
             snapshots: Arc::default(),
             tally: Tally::default(),
             totals,
+            has_committed: AtomicBool::new(false),
             writer: Mutex::new(Writer::new(Seq(last_seq + 1))),
             plans: Mutex::default(),
             keyspaces: RwLock::new(keyspaces),

@@ -2,9 +2,9 @@
 
 use crate::stage::{Stage, key, seeded, small};
 use imbrex_clockwork::{Prng, seeds};
-use imbrex_disk::Disk;
+use imbrex_disk::{BLOCK_LEN_BYTES, Disk, Lba};
 use imbrex_engine::{Db, OpenMode, Options, Total};
-use imbrex_files::Files;
+use imbrex_files::{FileLayer, Files};
 use std::sync::Arc;
 
 /// Puts so much that there are flushes and compactions.
@@ -104,6 +104,46 @@ fn a_store_that_is_only_read_writes_nothing_for_its_totals() {
         assert!(db.totals_of_lifetime().get(Total::UserWrites) == 1_000);
         db.close().unwrap();
         assert_eq!(stage.disk.counters().writes, before);
+    }
+}
+
+/// The last block that is written in each copy of the catalog, before the last `before` of them.
+fn newest_records(stage: &Stage, before: usize) -> [Lba; 2] {
+    let region_len_blocks = 256;
+    [0, region_len_blocks].map(|start| {
+        let mut block = vec![0; BLOCK_LEN_BYTES];
+        let mut is_written = |at: &Lba| {
+            stage.disk.read(*at, &mut block).unwrap();
+            block.iter().any(|&byte| byte != 0)
+        };
+        let blocks: Vec<_> =
+            (start..start + region_len_blocks).map(Lba::new).filter(|at| is_written(at)).collect();
+        blocks[blocks.len() - 1 - before]
+    })
+}
+
+#[test]
+fn the_newest_record_of_a_closed_store_may_rot_in_both_copies() {
+    for before in [0, 1] {
+        let stage = seeded(64, 6);
+        let db = stage.create(small());
+        db.default_keyspace().put("a", "1").unwrap();
+        db.checkpoint("monday").unwrap();
+        db.close().unwrap();
+        for at in newest_records(&stage, before) {
+            stage.disk.flip_bit(at, 300).unwrap();
+        }
+        if before == 0 {
+            let db = stage.reopen(small()).unwrap();
+            assert_eq!(db.checkpoints(), ["monday"]);
+            assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), "1");
+            continue;
+        }
+        // The record before it is known to have been durable: its loss is an error.
+        stage.world.drop_jobs();
+        let disk = Arc::clone(&stage.disk) as Arc<dyn Disk>;
+        let refused = FileLayer::open(disk, &stage.runtime).unwrap_err();
+        assert!(refused.is_damage(), "{refused}");
     }
 }
 
