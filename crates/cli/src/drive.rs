@@ -29,7 +29,7 @@ use imbrex_disk::{Disk, Geometry, Rule};
 use imbrex_disk_host::is_block_device;
 use imbrex_disk_sim::{Profile, measure};
 use imbrex_files::tiers::TierStats;
-use imbrex_files::{FileLayer, FilesError, SpaceUse};
+use imbrex_files::{FileLayer, Files, FilesError, SpaceUse};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -277,7 +277,6 @@ impl InfoArgs {
 
 /// The use of the drive's space.
 pub(crate) fn space(report: &mut Report, files: &FileLayer) {
-    use imbrex_files::Files;
     report.section("space");
     space_rows(report, &files.space());
 }
@@ -476,7 +475,9 @@ fn is_of_other_geometry(unmounted: &Unmounted) -> bool {
 
 /// The zone map of an open drive.
 pub(crate) fn map(disk: &dyn Disk, files: &FileLayer, cell_count_max: usize) -> ZoneMap {
-    ZoneMap::of_files(disk.geometry(), &files.zone_map(), cell_count_max)
+    let geometry = disk.geometry();
+    ZoneMap::of_files(geometry, &files.zone_map(), cell_count_max)
+        .with_lanes(geometry, &files.list(""))
 }
 
 /// The zone map of the flash drive, if there is one.

@@ -14,9 +14,11 @@ pub(crate) mod svg;
 pub(crate) mod text;
 
 use crate::count::grouped;
-use imbrex_disk::ByteSize;
-use imbrex_disk::{Geometry, Rule, ZoneInfo, ZoneState};
+use imbrex_disk::{
+    BlockRange, Blocks, ByteSize, Geometry, Lba, Rule, TrackId, ZoneInfo, ZoneState,
+};
 use imbrex_files::inspect::ZoneUse;
+use imbrex_files::{FileInfo, FileKind, Tier};
 use imbrex_translate::{DeviceZone, DeviceZoneUse};
 use std::collections::BTreeMap;
 
@@ -120,6 +122,29 @@ pub(crate) struct Cell {
     pub(crate) live_bytes: BTreeMap<Content, u64>,
     /// Whether part of the catalog is stored in it. Only the catalog knows how much.
     pub(crate) has_catalog: bool,
+    /// On interlaced tracks: the two kinds of tracks apart.
+    pub(crate) lanes: Option<Lanes>,
+}
+
+/// The tracks of a cell by their kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lanes {
+    pub(crate) bottom: Lane,
+    pub(crate) top: Lane,
+}
+
+/// The tracks of one kind in a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub(crate) capacity_bytes: u64,
+    /// Live bytes by content.
+    pub(crate) live_bytes: BTreeMap<Content, u64>,
+}
+
+impl Lanes {
+    fn of(&mut self, track: TrackId) -> &mut Lane {
+        if track.is_top() { &mut self.top } else { &mut self.bottom }
+    }
 }
 
 impl Cell {
@@ -172,6 +197,42 @@ impl ZoneMap {
     ) -> ZoneMap {
         let cells = uses.iter().map(|zone_use| used_cell(geometry, zone_use)).collect();
         ZoneMap::of_cells(geometry, cells, cell_count_max)
+    }
+
+    /// Tells the two kinds of interlaced tracks apart, by the places of `files`. On other drives it does nothing.
+    pub(crate) fn with_lanes(mut self, geometry: &Geometry, files: &[FileInfo]) -> ZoneMap {
+        if geometry.interlaced().is_none() {
+            return self;
+        }
+        let slice_len_bytes = self.cells.first().map_or(1, |cell| cell.capacity_bytes.max(1));
+        let mut lanes = vec![Lanes::default(); self.cells.len()];
+        let mut add = |range: BlockRange, work: &mut dyn FnMut(&mut Lane, u64)| {
+            for part in pieces(geometry, range, slice_len_bytes) {
+                let slice = (Blocks::new(part.start.get()).bytes() / slice_len_bytes) as usize;
+                if let (Some(lanes), Some(track)) =
+                    (lanes.get_mut(slice), geometry.track_of(part.start))
+                {
+                    work(lanes.of(track), part.len.bytes());
+                }
+            }
+        };
+        let whole = BlockRange::new(Lba::new(0), geometry.len());
+        add(whole, &mut |lane, bytes| lane.capacity_bytes += bytes);
+        for file in files.iter().filter(|file| file.tier == Tier::Main) {
+            let content = match file.kind {
+                FileKind::Log => Content::Log,
+                _ => Content::Level(file.level),
+            };
+            for extent in &file.extents {
+                add(*extent, &mut |lane, bytes| {
+                    *lane.live_bytes.entry(content).or_default() += bytes;
+                });
+            }
+        }
+        for (cell, lanes) in self.cells.iter_mut().zip(lanes) {
+            cell.lanes = Some(lanes);
+        }
+        self
     }
 
     /// The map of a drive from its own report of zones.
@@ -248,6 +309,24 @@ impl ZoneMap {
     }
 }
 
+/// The parts of `range` that each lie in one track and one slice.
+fn pieces(
+    geometry: &Geometry,
+    range: BlockRange,
+    slice_len_bytes: u64,
+) -> impl Iterator<Item = BlockRange> + '_ {
+    let slice_len = Blocks::holding(slice_len_bytes).get().max(1);
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let track = geometry.track_range(geometry.track_of(at)?)?;
+        let slice_end = Lba::new((at.get() / slice_len + 1) * slice_len);
+        let end = range.end().min(track.end()).min(slice_end);
+        let part = (at < end).then(|| BlockRange::new(at, end - at));
+        at = end;
+        part
+    })
+}
+
 /// The cell of a zone from the drive's own report.
 fn reported_cell(geometry: &Geometry, zone: &ZoneInfo) -> Cell {
     Cell {
@@ -261,6 +340,7 @@ fn reported_cell(geometry: &Geometry, zone: &ZoneInfo) -> Cell {
         },
         live_bytes: BTreeMap::new(),
         has_catalog: false,
+        lanes: None,
     }
 }
 
@@ -303,6 +383,7 @@ fn used_cell(geometry: &Geometry, zone_use: &ZoneUse) -> Cell {
         written_bytes: written_bytes.max(zone_use.live_bytes),
         live_bytes: contents.filter(|(_, bytes)| *bytes > 0).collect(),
         has_catalog: zone_use.catalog_bytes > 0,
+        lanes: None,
     }
 }
 

@@ -1,8 +1,12 @@
 //! The zone map as SVG: one tile for each zone, filled from the left like the zone, coloured by level.
 //!
-//! A few zones get tiles with numbers, many zones get plain tiles. Every tile names its zone in a tooltip.
+//! A few zones get tiles with numbers, many zones get plain tiles with a number for each row. Rows without data become
+//! one strip that says what it stands for. Every tile names its zone in a tooltip.
+//!
+//! A tile of interlaced tracks has two bars: top tracks above, and the bottom tracks that they overlap.
 
-use super::{Cell, CellState, Content, ZoneMap};
+use super::{Cell, CellState, Content, Lane, ZoneMap};
+use crate::count::grouped;
 use imbrex_disk::ByteSize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -42,8 +46,8 @@ impl Grid {
 /// A whole SVG document.
 pub(crate) fn draw(map: &ZoneMap, title: &str, subtitle: &str) -> String {
     let grid = Grid::for_cells(map.cells.len());
-    let row_count = map.cells.len().div_ceil(grid.columns);
-    let grid_height = row_count as f64 * (grid.height + grid.gap);
+    let rows = rows(map, &grid);
+    let grid_height: f64 = rows.iter().map(|row| row.height(&grid) + grid.gap).sum();
     let height = HEAD_HEIGHT + grid_height + LEGEND_HEIGHT;
     let mut svg = String::new();
     let _ = write!(
@@ -56,14 +60,119 @@ pub(crate) fn draw(map: &ZoneMap, title: &str, subtitle: &str) -> String {
          <rect width=\"{WIDTH}\" height=\"{height:.0}\" fill=\"{PAPER}\"/>\n"
     );
     head(&mut svg, map, title, subtitle);
-    for (at, cell) in map.cells.iter().enumerate() {
-        let x = MARGIN + (at % grid.columns) as f64 * (grid.tile_width() + grid.gap);
-        let y = HEAD_HEIGHT + (at / grid.columns) as f64 * (grid.height + grid.gap);
-        tile(&mut svg, &grid, cell, x, y);
+    let mut y = HEAD_HEIGHT;
+    for row in &rows {
+        match row {
+            Row::Tiles(cells) => {
+                if !grid.has_words
+                    && let Some(first) = cells.first()
+                {
+                    row_number(&mut svg, first, y + grid.height / 2.0 + 3.0);
+                }
+                for (at, cell) in cells.iter().enumerate() {
+                    let x = MARGIN + at as f64 * (grid.tile_width() + grid.gap);
+                    tile(&mut svg, &grid, cell, x, y);
+                }
+            }
+            Row::Blank { cells, words } => {
+                if !grid.has_words
+                    && let Some(first) = cells.first()
+                {
+                    row_number(&mut svg, first, y + STRIP_HEIGHT / 2.0 + 3.0);
+                }
+                strip(&mut svg, words, y);
+            }
+        }
+        y += row.height(&grid) + grid.gap;
     }
     legend(&mut svg, map, HEAD_HEIGHT + grid_height + 26.0);
     svg.push_str("</svg>\n");
     svg
+}
+
+/// So many rows without data, or more, become a strip.
+const BLANK_ROWS_MIN: usize = 2;
+const STRIP_HEIGHT: f64 = 22.0;
+
+/// A row of the picture.
+enum Row<'a> {
+    Tiles(&'a [Cell]),
+    /// Several rows without data.
+    Blank {
+        cells: &'a [Cell],
+        words: String,
+    },
+}
+
+impl Row<'_> {
+    fn height(&self, grid: &Grid) -> f64 {
+        match self {
+            Row::Tiles(_) => grid.height,
+            Row::Blank { .. } => STRIP_HEIGHT,
+        }
+    }
+}
+
+fn rows<'a>(map: &'a ZoneMap, grid: &Grid) -> Vec<Row<'a>> {
+    let per_row = grid.columns;
+    let mut rows = Vec::new();
+    let mut at = 0;
+    while at < map.cells.len() {
+        let state = map.cells[at].state;
+        let is_blank =
+            |cell: &&Cell| cell.state == state && cell.written_bytes == 0 && !cell.has_catalog;
+        let blank_count = map.cells[at..].iter().take_while(is_blank).count();
+        let ends = at + blank_count == map.cells.len();
+        let row_count = if ends { blank_count.div_ceil(per_row) } else { blank_count / per_row };
+        if row_count >= BLANK_ROWS_MIN {
+            let cells = &map.cells[at..(at + row_count * per_row).min(map.cells.len())];
+            rows.push(Row::Blank { cells, words: blank_words(map, cells) });
+            at += cells.len();
+        } else {
+            let end = (at + per_row).min(map.cells.len());
+            rows.push(Row::Tiles(&map.cells[at..end]));
+            at = end;
+        }
+    }
+    rows
+}
+
+/// `zones 1 024 to 55 879: empty, 13.4 TiB`
+fn blank_words(map: &ZoneMap, cells: &[Cell]) -> String {
+    let (Some(first), Some(last)) = (cells.first(), cells.last()) else { return String::new() };
+    let end = last.zone + last.zone_count - 1;
+    let len = ByteSize(cells.iter().map(|cell| cell.capacity_bytes).sum());
+    let (name, state) = match map.state_counts.is_empty() {
+        true => ("slices", "nothing is written"),
+        false => ("zones", first.state.name()),
+    };
+    let number = |zone: u32| grouped(u64::from(zone));
+    format!("{name} {} to {}: {state}, {len}", number(first.zone), number(end))
+}
+
+/// The number of a row's first zone, left of it.
+fn row_number(svg: &mut String, first: &Cell, y: f64) {
+    let _ = writeln!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{y:.1}\" font-size=\"9\" fill=\"{MUTED}\" \
+         text-anchor=\"end\">{}</text>",
+        MARGIN - 5.0,
+        first.zone
+    );
+}
+
+/// The strip that stands for rows without data.
+fn strip(svg: &mut String, words: &str, y: f64) {
+    let width = WIDTH - 2.0 * MARGIN;
+    let _ = write!(
+        svg,
+        "<rect x=\"{MARGIN}\" y=\"{y:.1}\" width=\"{width}\" height=\"{STRIP_HEIGHT}\" rx=\"4\" \
+         fill=\"{UNWRITTEN}\"/>\n\
+         <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" fill=\"{MUTED}\">{}</text>\n",
+        MARGIN + 10.0,
+        y + 15.0,
+        escaped(words)
+    );
 }
 
 const FONT: &str = "'Inter','Segoe UI','DejaVu Sans',sans-serif";
@@ -90,7 +199,7 @@ fn head(svg: &mut String, map: &ZoneMap, title: &str, subtitle: &str) {
         "<text x=\"{MARGIN}\" y=\"52\" font-size=\"26\" font-weight=\"600\">{}</text>\n\
          <text x=\"{MARGIN}\" y=\"78\" font-size=\"14\" fill=\"{MUTED}\">{}</text>\n",
         escaped(title),
-        escaped(&format!("{subtitle}, {}", map.headline()))
+        escaped(&format!("{subtitle}, {}{}", map.headline(), tile_words(map)))
     );
     let width = WIDTH - 2.0 * MARGIN;
     let _ = writeln!(
@@ -111,6 +220,14 @@ fn head(svg: &mut String, map: &ZoneMap, title: &str, subtitle: &str) {
         ByteSize(map.dead_bytes()),
         ByteSize(free_bytes)
     );
+}
+
+/// What a tile stands for, if that is more than one zone.
+fn tile_words(map: &ZoneMap) -> String {
+    match map.cells.first() {
+        Some(cell) if cell.zone_count > 1 => format!("; a tile is {} zones", cell.zone_count),
+        _ => String::new(),
+    }
 }
 
 /// A bar of `capacity_bytes` at (x, y, width, height): live contents, then dead data, then unwritten space.
@@ -142,6 +259,20 @@ fn bar(
     }
 }
 
+/// The content of a cell: one bar, or one for top tracks over one for bottom tracks.
+fn bars(svg: &mut String, cell: &Cell, (x, y, width, height): (f64, f64, f64, f64)) {
+    let Some(lanes) = &cell.lanes else {
+        let (dead, capacity) = (cell.dead_bytes(), cell.capacity_bytes);
+        return bar(svg, &cell.live_bytes, dead, capacity, (x, y, width, height));
+    };
+    let lane_height = (height - 1.0) / 2.0;
+    // Top tracks are narrower, and lie between the bottom tracks.
+    let top = (x + width * 0.05, y, width * 0.9, lane_height);
+    bar(svg, &lanes.top.live_bytes, 0, lanes.top.capacity_bytes, top);
+    let bottom = (x, y + lane_height + 1.0, width, lane_height);
+    bar(svg, &lanes.bottom.live_bytes, 0, lanes.bottom.capacity_bytes, bottom);
+}
+
 /// The frame that shows a zone's state: colour, width, dashes.
 fn frame(state: CellState) -> (&'static str, f64, &'static str) {
     match state {
@@ -161,7 +292,6 @@ fn tile(svg: &mut String, grid: &Grid, cell: &Cell, x: f64, y: f64) {
     let (width, height) = (grid.tile_width(), grid.height);
     let (stroke, stroke_width, dashes) = frame(cell.state);
     let _ = writeln!(svg, "<g><title>{}</title>", escaped(&tooltip(cell)));
-    let (dead_bytes, capacity_bytes) = (cell.dead_bytes(), cell.capacity_bytes);
     if grid.has_words {
         let _ = writeln!(
             svg,
@@ -169,13 +299,7 @@ fn tile(svg: &mut String, grid: &Grid, cell: &Cell, x: f64, y: f64) {
              fill=\"#ffffff\"/>"
         );
         let (inner_x, inner_width) = (x + 10.0, width - 20.0);
-        bar(
-            svg,
-            &cell.live_bytes,
-            dead_bytes,
-            capacity_bytes,
-            (inner_x, y + 29.0, inner_width, 18.0),
-        );
+        bars(svg, cell, (inner_x, y + 29.0, inner_width, 18.0));
         let _ = write!(
             svg,
             "<text x=\"{inner_x:.1}\" y=\"{:.1}\" font-size=\"13\" font-weight=\"600\">{}</text>\n\
@@ -194,7 +318,7 @@ fn tile(svg: &mut String, grid: &Grid, cell: &Cell, x: f64, y: f64) {
             contents(cell)
         );
     } else {
-        bar(svg, &cell.live_bytes, dead_bytes, capacity_bytes, (x, y, width, height));
+        bars(svg, cell, (x, y, width, height));
     }
     let _ = writeln!(
         svg,
@@ -247,6 +371,11 @@ fn tooltip(cell: &Cell) -> String {
     );
     for (content, bytes) in &cell.live_bytes {
         let _ = write!(text, ", {} {}", ByteSize(*bytes), content.name());
+    }
+    if let Some(lanes) = &cell.lanes {
+        let live = |lane: &Lane| ByteSize(lane.live_bytes.values().sum());
+        let (top, bottom) = (live(&lanes.top), live(&lanes.bottom));
+        let _ = write!(text, "; {top} on top tracks, {bottom} on bottom tracks");
     }
     if cell.has_catalog {
         text.push_str(", the catalog");

@@ -1,5 +1,5 @@
 use super::*;
-use imbrex_disk::{BlockRange, Blocks, GeometrySpec, Lba, Rule, ZoneId, ZoneKind, ZoneSpec};
+use imbrex_disk::{GeometrySpec, NeighbourSpec, ZoneId, ZoneKind, ZoneSpec};
 use imbrex_files::inspect::ZoneUseKind;
 
 const ZONE_LEN: u64 = 1000;
@@ -129,4 +129,52 @@ fn the_svg_is_well_formed_and_names_are_escaped() {
         assert!(drawn.contains("a&lt;b&gt;&amp;&quot;c&quot;"));
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"));
     }
+}
+
+#[test]
+fn the_svg_draws_rows_without_data_as_one_strip() {
+    let state = |zone| if zone == 1 { ZoneState::Full } else { ZoneState::Empty };
+    let drawn = svg::draw(&uniform(50_000, state, svg::CELL_COUNT_MAX), "t", "s");
+    assert!(drawn.contains("zones 832 to 49 999: empty, 188 GiB"), "{drawn}");
+    assert!(drawn.contains("a tile is 13 zones"), "{drawn}");
+    assert_eq!(drawn.matches("<title>").count(), 64, "the row with data");
+    assert!(drawn.len() < 30_000, "{} bytes", drawn.len());
+}
+
+/// Eight pairs of a bottom track of 80 blocks and a top track of 20, in four slices.
+#[test]
+fn interlaced_tracks_have_a_lane_of_each_kind() {
+    let spec = NeighbourSpec { bottom_track_len: Blocks::new(80), top_track_len: Blocks::new(20) };
+    let rule = Rule::Neighbours(spec);
+    let geometry = Geometry::new(GeometrySpec { len: Blocks::new(800), rule }).unwrap();
+    let uses: Vec<_> = (0..4_u64)
+        .map(|slice| ZoneUse {
+            range: BlockRange::new(Lba::new(slice * 200), Blocks::new(200)),
+            ..zone_use(slice as u32, ZoneState::NoPointer, &[], 0)
+        })
+        .collect();
+    let file = |name: &str, level, start, len| FileInfo {
+        name: name.to_owned(),
+        len_bytes: blocks(len),
+        kind: FileKind::Table,
+        level,
+        group: None,
+        tier: Tier::Main,
+        extents: vec![BlockRange::new(Lba::new(start), Blocks::new(len))],
+    };
+    // From a bottom track over a top track into the next slice's bottom track; and one top track.
+    let files = [file("a", 1, 150, 100), file("b", 2, 380, 20)];
+    let map = ZoneMap::of_files(&geometry, &uses, 64).with_lanes(&geometry, &files);
+    let lanes: Vec<Lanes> = map.cells.iter().map(|cell| cell.lanes.clone().unwrap()).collect();
+    let live = |lane: &Lane, level| lane.live_bytes.get(&Content::Level(level)).copied();
+    assert!(lanes.iter().all(|lanes| lanes.top.capacity_bytes == blocks(40)));
+    assert!(lanes.iter().all(|lanes| lanes.bottom.capacity_bytes == blocks(160)));
+    assert_eq!(live(&lanes[0].bottom, 1), Some(blocks(30)));
+    assert_eq!(live(&lanes[0].top, 1), Some(blocks(20)));
+    assert_eq!(live(&lanes[1].bottom, 1), Some(blocks(50)));
+    assert_eq!(live(&lanes[1].top, 2), Some(blocks(20)));
+    assert_eq!((live(&lanes[1].bottom, 2), live(&lanes[2].top, 2)), (None, None));
+    let drawn = svg::draw(&map, "t", "s");
+    assert!(drawn.contains("on top tracks") && drawn.contains("on bottom tracks"), "{drawn}");
+    assert_eq!(ZoneMap::of_files(&geometry, &uses, 64).cells[0].lanes, None);
 }
