@@ -1,7 +1,7 @@
 //! `lab`: up to four layouts at the same work, side by side in a browser, by the laboratory of `imbrex-bench`.
 //!
 //! ```text
-//!   page --order--> Bench --> loop: Lab::run_until(next slice) --> Feed --> page
+//!   page --order--> OrderDesk --> loop: Lab::run_until(next slice) --> Feed --> page
 //!                     start, pause, cut the power
 //! ```
 //!
@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::site::{Desk, WatchSite};
 use imbrex::Layout;
 use imbrex::stack::error_text;
+use imbrex_bench::BenchError;
 use imbrex_bench::lab::{Lab, LabArrivals, LabSpec, LabWork};
 use imbrex_clockwork::{Clock, WallClock};
 use imbrex_disk::ByteSize;
@@ -93,9 +94,25 @@ const SPEEDS: [&str; 5] = ["max", "20", "5", "1", "0.2"];
 /// What the page asked for and the loop has not done yet.
 #[derive(Debug, Default)]
 struct Orders {
-    start: Option<(LabSpec, Speed)>,
+    start: Option<Start>,
     is_cut_asked: bool,
     is_paused: bool,
+}
+
+/// A laboratory that is set up, with its first lines.
+#[derive(Debug)]
+struct Start {
+    lab: Lab,
+    lines: Vec<Line>,
+    speed: Speed,
+}
+
+impl Start {
+    fn new(spec: &LabSpec, speed: Speed) -> Result<Start, BenchError> {
+        let mut lines = Vec::new();
+        let lab = Lab::new(spec, &mut |line| lines.push(line.clone()))?;
+        Ok(Start { lab, lines, speed })
+    }
 }
 
 /// The desk where orders wait for the loop.
@@ -112,10 +129,18 @@ impl OrderDesk {
 
 impl Desk for OrderDesk {
     fn order(&self, order: &str, form: &[(String, String)]) -> Result<String, String> {
+        // What does not suit a layout is refused here, while the old laboratory works on.
+        let start = match order {
+            "start" => {
+                let (spec, speed) = spec_of(form)?;
+                Some(Start::new(&spec, speed).map_err(|error| error_text(&error))?)
+            }
+            _ => None,
+        };
         let mut orders = self.lock();
         match order {
             "start" => {
-                orders.start = Some(spec_of(form)?);
+                orders.start = start;
                 orders.is_paused = false;
                 Ok("starting".to_owned())
             }
@@ -184,7 +209,8 @@ impl LabArgs {
         let feed = Feed::new(FEED_LEN_BYTES);
         let desk = OrderDesk::default();
         let choices = self.choices();
-        desk.lock().start = Some((spec, self.speed));
+        let start = Start::new(&spec, self.speed).context(|| "cannot set up the laboratory")?;
+        desk.lock().start = Some(start);
         let site = WatchSite::new(feed.clone(), "laboratory".to_owned());
         let site = site.with_lab(choices, Box::new(desk.clone()));
         let door = self.door.open(Arc::new(site), &mut session.out)?;
@@ -243,12 +269,11 @@ fn work(session: &Session, desk: &OrderDesk, feed: &Feed) -> Result<(), CliError
             let is_cut_asked = std::mem::take(&mut orders.is_cut_asked);
             (orders.start.take(), is_cut_asked, orders.is_paused)
         };
-        if let Some((spec, asked_speed)) = start {
-            // The old drives go before the new ones come: both are in memory.
-            drop(lab.take());
+        if let Some(Start { lab: new, lines, speed: asked_speed }) = start {
+            lab = Some(new);
             feed.clear();
+            lines.iter().for_each(&mut push);
             speed = asked_speed;
-            lab = Some(Lab::new(&spec, &mut push).context(|| "cannot set up the laboratory")?);
             (until_ns, since) = (0, (0, clock.now_ns()));
         }
         let Some(running) = &mut lab else {
@@ -256,8 +281,15 @@ fn work(session: &Session, desk: &OrderDesk, feed: &Feed) -> Result<(), CliError
             continue;
         };
         if is_cut_asked {
-            let told = running.cut_power(&mut push).context(|| "after the power cut")?;
-            told.iter().for_each(|line| note(format!("imbrex: {line}")));
+            match running.cut_power(&mut push) {
+                Ok(told) => told.iter().for_each(|line| note(format!("imbrex: {line}"))),
+                Err(error) => {
+                    // The page stays, so that what led here can be seen.
+                    note(format!("imbrex: after the power cut: {}", error_text(&error)));
+                    lab = None;
+                    continue;
+                }
+            }
             until_ns = until_ns.max(running.now_ns());
             since = (until_ns, clock.now_ns());
         }

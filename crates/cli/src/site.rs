@@ -88,7 +88,6 @@ impl EventSource for Events {
         let (kind, data) = match item {
             FeedItem::Begin => ("begin", self.begin.clone()),
             FeedItem::Line(text) => ("", text.to_string()),
-            FeedItem::End(why) => ("end", json!(why).to_string()),
         };
         Some(Event { id, kind, data: Cow::Owned(data) })
     }

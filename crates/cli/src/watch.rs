@@ -60,6 +60,8 @@ impl WatchArgs {
 struct Player {
     reader: FeedReader,
     lines: Vec<Line>,
+    /// The last scene, with its store, its number of frames and of lines: the next one goes on from it.
+    newest: Option<(u32, usize, usize, Scene)>,
     /// The store that is shown, among those that the lines name.
     store: usize,
     /// The shown frame among those of the store; `None` follows the newest.
@@ -70,7 +72,7 @@ struct Player {
 impl Player {
     fn new(watched: &Watched) -> Player {
         let reader = watched.feed.reader(None);
-        Player { reader, lines: Vec::new(), store: 0, at: None, is_playing: false }
+        Player { reader, lines: Vec::new(), newest: None, store: 0, at: None, is_playing: false }
     }
 
     /// Takes what is new; says whether there was something.
@@ -78,9 +80,8 @@ impl Player {
         let before = self.lines.len();
         while let Some((_, item)) = self.reader.next_item() {
             match item {
-                FeedItem::Begin => self.lines.clear(),
+                FeedItem::Begin => (self.newest, self.lines) = (None, Vec::new()),
                 FeedItem::Line(text) => self.lines.extend(serde_json::from_str::<Line>(&text)),
-                FeedItem::End(_) => {}
             }
         }
         self.lines.len() != before
@@ -104,32 +105,39 @@ impl Player {
     }
 
     /// The scene of the store `id` after `count` frames.
-    fn scene(&self, id: u32, count: usize) -> Option<Scene> {
-        let mut scenes = BTreeMap::new();
-        let mut left = count;
-        for line in &self.lines {
+    fn scene(&mut self, id: u32, count: usize) -> Option<Scene> {
+        let known = self.newest.take().filter(|(of, frames, ..)| *of == id && *frames <= count);
+        let (mut frames, mut at, mut scenes) = (0, 0, BTreeMap::new());
+        if let Some((_, known_frames, known_at, scene)) = known {
+            (frames, at) = (known_frames, known_at);
+            scenes.insert(id, scene);
+        }
+        while let Some(line) = self.lines.get(at).filter(|_| frames < count) {
             match line {
                 Line::Head(head) if head.id == id => Scene::apply_to(&mut scenes, line),
-                Line::Frame(frame) if frame.id == id && left > 0 => {
+                Line::Frame(frame) if frame.id == id => {
                     Scene::apply_to(&mut scenes, line);
-                    left -= 1;
+                    frames += 1;
                 }
                 _ => {}
             }
+            at += 1;
         }
-        scenes.remove(&id).filter(|scene| scene.frame_count > 0)
+        let scene = scenes.remove(&id).filter(|scene| scene.frame_count > 0)?;
+        self.newest = Some((id, frames, at, scene.clone()));
+        Some(scene)
     }
 
-    fn json(&self, session: &mut Session) -> Result<(), CliError> {
-        let newest = |id| self.scene(id, usize::MAX);
-        let scenes = self.ids().into_iter().filter_map(newest);
+    fn json(&mut self, session: &mut Session) -> Result<(), CliError> {
+        let ids = self.ids();
+        let scenes = ids.into_iter().filter_map(|id| self.scene(id, usize::MAX));
         let all: Vec<_> = scenes
             .map(|scene| serde_json::json!({ "head": scene.head, "frame": scene.last }))
             .collect();
         session.out.json(&serde_json::json!(all))
     }
 
-    fn once(&self, session: &mut Session) -> Result<(), CliError> {
+    fn once(&mut self, session: &mut Session) -> Result<(), CliError> {
         let terminal = Terminal { columns: COLUMNS, lines: LINES, has_colours: false };
         let ids = self.ids();
         if ids.is_empty() {
@@ -177,7 +185,7 @@ impl Player {
         outcome.and(restored)
     }
 
-    fn show(&self, session: &mut Session) -> Result<(), CliError> {
+    fn show(&mut self, session: &mut Session) -> Result<(), CliError> {
         let size = tcgetwinsize(rustix::stdio::stdout()).ok();
         let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
         let (columns, lines) =

@@ -30,8 +30,6 @@ struct State {
     run: u64,
     len_bytes: usize,
     scenes: BTreeMap<u32, Scene>,
-    /// Why no more lines come, if that is so.
-    end: Option<String>,
 }
 
 impl Feed {
@@ -54,16 +52,6 @@ impl Feed {
         }
     }
 
-    /// Says that no more lines come, and why.
-    pub fn end(&self, why: &str) {
-        self.state().end = Some(why.to_owned());
-    }
-
-    /// Why no more lines come, if that is so.
-    pub fn ended(&self) -> Option<String> {
-        self.state().end.clone()
-    }
-
     /// Forgets all lines; what follows is another run. Readers notice by its number.
     pub fn clear(&self) {
         let mut state = self.state();
@@ -74,7 +62,7 @@ impl Feed {
     pub fn reader(&self, was: Option<FeedPlace>) -> FeedReader {
         let run = self.state().run;
         let place = was.filter(|was| was.run == run);
-        FeedReader { feed: self.clone(), place, has_ended: false }
+        FeedReader { feed: self.clone(), place }
     }
 
     /// Works on the newest scenes, by the numbers of their stores.
@@ -135,8 +123,6 @@ pub enum FeedItem {
     Begin,
     /// The next line.
     Line(Arc<str>),
-    /// No more lines come, for this reason.
-    End(String),
 }
 
 /// A reader of a feed.
@@ -145,7 +131,6 @@ pub struct FeedReader {
     feed: Feed,
     /// How far it is; `None` before the run's begin.
     place: Option<FeedPlace>,
-    has_ended: bool,
 }
 
 impl FeedReader {
@@ -155,21 +140,10 @@ impl FeedReader {
         let (place, item) = match self.place {
             Some(place) if place.run == state.run => {
                 let at = state.lines.partition_point(|(number, _)| *number <= place.line);
-                match (state.lines.get(at), &state.end) {
-                    (Some((line, text)), _) => {
-                        (FeedPlace { line: *line, ..place }, FeedItem::Line(Arc::clone(text)))
-                    }
-                    (None, Some(why)) if !self.has_ended => {
-                        self.has_ended = true;
-                        (place, FeedItem::End(why.clone()))
-                    }
-                    (None, _) => return None,
-                }
+                let (line, text) = state.lines.get(at)?;
+                (FeedPlace { line: *line, ..place }, FeedItem::Line(Arc::clone(text)))
             }
-            _ => {
-                self.has_ended = false;
-                (FeedPlace { run: state.run, line: 0 }, FeedItem::Begin)
-            }
+            _ => (FeedPlace { run: state.run, line: 0 }, FeedItem::Begin),
         };
         drop(state);
         self.place = Some(place);
@@ -237,8 +211,5 @@ mod tests {
         feed.clear();
         assert_eq!(feed.reader(place).next_item().unwrap().1, FeedItem::Begin);
         assert_eq!(reader.next_item().unwrap().1, FeedItem::Begin);
-        feed.end("the load has ended");
-        assert!(matches!(reader.next_item(), Some((_, FeedItem::End(_)))));
-        assert_eq!(reader.next_item(), None, "it is told once");
     }
 }

@@ -81,15 +81,7 @@ impl RecordingWriter {
     /// # Errors
     /// [`RecordingError::Host`]; part of the line may be in the file.
     pub fn write(&mut self, line: &Line) -> Result<(), RecordingError> {
-        self.write_text(&line.to_json())
-    }
-
-    /// Appends a line that is text already, without its end.
-    ///
-    /// # Errors
-    /// As [`RecordingWriter::write`].
-    pub fn write_text(&mut self, text: &str) -> Result<(), RecordingError> {
-        let bytes = format!("{text}\n").into_bytes();
+        let bytes = (line.to_json() + "\n").into_bytes();
         self.file.write_all(&bytes).map_err(|source| RecordingError::Host {
             what: "write",
             path: self.path.clone(),
@@ -132,11 +124,6 @@ impl Recording {
             Ok(file) => Ok(Recording { file, path, line_count: 0, rest: Vec::new() }),
             Err(source) => Err(RecordingError::Host { what: "open", path, source }),
         }
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Hands the lines that are new since the last call to `take`, each with its text.

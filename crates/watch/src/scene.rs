@@ -34,8 +34,6 @@ pub struct Cell {
     pub live_blocks: BTreeMap<u8, u64>,
     /// Blocks before the write pointers, on a drive with zones; otherwise as many as are live.
     pub written_blocks: u64,
-    /// How many of its zones are open.
-    pub open_count: u32,
 }
 
 impl Cell {
@@ -119,21 +117,11 @@ impl Scene {
             let start = u64::from(zone.zone) * self.head.zone_len_blocks;
             if let Some(cell) = cells.get_mut((start / per_cell) as usize) {
                 cell.written_blocks += zone.written_blocks;
-                cell.open_count += u32::from(zone.state == crate::ZoneNow::Open);
             }
         }
         for cell in &mut cells {
             cell.written_blocks = cell.written_blocks.max(cell.all_live_blocks());
         }
         cells
-    }
-
-    /// The files with data in the blocks from `start` up to `end`, in order of name.
-    pub fn files_in(&self, start: u64, end: u64) -> impl Iterator<Item = &FileNow> {
-        let is_in = move |file: &&FileNow| {
-            !file.is_on_flash
-                && file.extents.iter().any(|&(at, len)| at < end && start < at.saturating_add(len))
-        };
-        self.files.values().filter(is_in)
     }
 }

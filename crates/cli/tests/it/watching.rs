@@ -187,6 +187,9 @@ fn the_laboratory_takes_orders() {
     assert!(order("pause", "").contains("paused"));
     assert!(order("pause", "").contains("going on"));
     assert!(order("start", "layout=gear").contains("is missing"));
+    let flash = "layout=imbrex-flash&capacity=256MiB&live=20&value=1KiB&work=mixed&arrivals=closed&speed=max";
+    let refused = order("start", flash);
+    assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("flash"), "{refused}");
     assert!(order("explode", "").starts_with("HTTP/1.1 400"));
     let form =
         "layout=gear&capacity=256MiB&live=20&value=1KiB&work=mixed&arrivals=bursts:100&speed=max";

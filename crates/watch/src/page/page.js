@@ -81,7 +81,6 @@ function connect() {
   events.onopen = () => link("connected");
   events.onmessage = (event) => take(JSON.parse(event.data));
   events.addEventListener("begin", (event) => { reset(); begun(JSON.parse(event.data)); });
-  events.addEventListener("end", (event) => { link(JSON.parse(event.data)); events.close(); });
   events.onerror = () => {
     link("the server is gone; trying again", true);
     // A browser that has given up for good is helped.
