@@ -55,11 +55,12 @@ pub enum RecordingError {
     },
 }
 
-/// Writes a recording.
+/// Writes a recording. If nothing was written, its drop removes the file: the work that was to be recorded did not begin.
 #[derive(Debug)]
 pub struct RecordingWriter {
     file: File,
     path: PathBuf,
+    is_empty: bool,
 }
 
 impl RecordingWriter {
@@ -71,7 +72,7 @@ impl RecordingWriter {
         let file = File::options().write(true).create_new(true).open(path);
         let path = path.to_owned();
         match file {
-            Ok(file) => Ok(RecordingWriter { file, path }),
+            Ok(file) => Ok(RecordingWriter { file, path, is_empty: true }),
             Err(source) => Err(RecordingError::Host { what: "create", path, source }),
         }
     }
@@ -81,12 +82,22 @@ impl RecordingWriter {
     /// # Errors
     /// [`RecordingError::Host`]; part of the line may be in the file.
     pub fn write(&mut self, line: &Line) -> Result<(), RecordingError> {
+        self.is_empty = false;
         let bytes = (line.to_json() + "\n").into_bytes();
         self.file.write_all(&bytes).map_err(|source| RecordingError::Host {
             what: "write",
             path: self.path.clone(),
             source,
         })
+    }
+}
+
+impl Drop for RecordingWriter {
+    fn drop(&mut self) {
+        if self.is_empty {
+            // This writer created it.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

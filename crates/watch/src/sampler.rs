@@ -176,8 +176,10 @@ impl Sampler {
 
     fn zone_changes(&mut self, disk: &dyn Disk) -> Vec<ZoneChange> {
         let zones: Vec<ZoneChange> = disk.report_zones().iter().map(zone_now).collect();
-        let before = |at: usize| self.zones.get(at);
-        let changed = zones.iter().enumerate().filter(|(at, zone)| before(*at) != Some(zone));
+        // A scene begins with empty zones, so an empty zone is no change of the first frame.
+        let empty = |zone: &ZoneChange| ZoneChange { zone: zone.zone, ..ZoneChange::default() };
+        let before = |at: usize, zone| self.zones.get(at).copied().unwrap_or(empty(zone));
+        let changed = zones.iter().enumerate().filter(|(at, zone)| before(*at, zone) != **zone);
         let changes = changed.map(|(_, zone)| *zone).collect();
         self.zones = zones;
         changes

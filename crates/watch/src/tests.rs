@@ -73,6 +73,8 @@ fn frames_add_up_to_the_store() {
     assert!(live > 0 && live == placed, "{live} of {placed} blocks");
     assert!(cells.iter().all(|cell| cell.written_blocks <= cell.len_blocks));
     assert_eq!(scene.cells(10).len(), 10, "zones are put together where there is no room");
+    let Line::Frame(first) = &lines[1] else { panic!("a frame") };
+    assert!(first.zones.len() < 64, "empty zones are not told: {}", first.zones.len());
     let changed: usize = lines
         .iter()
         .skip(2)
@@ -90,6 +92,8 @@ fn a_recording_reads_back_while_it_grows() {
     let (lines, _stack) = lines();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
+    drop(RecordingWriter::create(&path).unwrap());
+    assert!(!path.exists(), "nothing was recorded");
     let mut writer = RecordingWriter::create(&path).unwrap();
     let refused = RecordingWriter::create(&path).unwrap_err().to_string();
     assert!(refused.contains("run") && refused.contains("exists"), "{refused}");
