@@ -109,6 +109,12 @@ totals! {
     Seeks = 55, "seeks";
     /// How long the modelled drive was busy; 0 without mechanics.
     BusyNs = 56, "busy_ns";
+    /// Part of that: the head moved to another track.
+    SeekNs = 57, "seek_ns";
+    /// Part of that: the head waited for the platter to turn.
+    TurnNs = 58, "turn_ns";
+    /// Part of that: blocks passed below the head.
+    TransferNs = 59, "transfer_ns";
 }
 
 impl Total {
@@ -161,6 +167,9 @@ impl Totals {
             (Total::DriveFlushes, drive.flushes),
             (Total::Seeks, drive.seeks),
             (Total::BusyNs, drive.busy_ns),
+            (Total::SeekNs, drive.seek_ns),
+            (Total::TurnNs, drive.turn_ns),
+            (Total::TransferNs, drive.transfer_ns),
         ])
     }
 

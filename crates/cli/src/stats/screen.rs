@@ -219,6 +219,15 @@ fn drive_did(totals: &[Totals; 2]) -> String {
     did.line("busy", |totals| {
         Some(seconds(totals.get(Total::BusyNs))).filter(|_| totals.get(Total::BusyNs) > 0)
     });
+    did.line("  seek, turn, transfer", |totals| {
+        let busy_ns = totals.get(Total::BusyNs);
+        let parts = [Total::SeekNs, Total::TurnNs, Total::TransferNs];
+        let percent = |part: Total| (totals.get(part) as f64 * 100.0 / busy_ns as f64).round();
+        parts.iter().any(|part| totals.get(*part) > 0).then(|| {
+            let [seek, turn, transfer] = parts.map(percent);
+            format!("{seek}, {turn}, {transfer} %")
+        })
+    });
     did.ratios(Amplification::of_drive);
     did.line("user writes per busy second", |totals| {
         let (count, ns) = (totals.get(Total::UserWrites), totals.get(Total::BusyNs));
