@@ -115,12 +115,17 @@ totals! {
     TurnNs = 58, "turn_ns";
     /// Part of that: blocks passed below the head.
     TransferNs = 59, "transfer_ns";
+
+    /// Bytes written to the flash drive of a pair, with its catalog. They wear it.
+    FlashWrittenBytes = 64, "flash_written_bytes";
+    /// Files meant for the flash drive that went to the main drive, because flash had no room.
+    FlashFallbacks = 65, "files_without_room_on_flash";
 }
 
 impl Total {
     /// Whether it counts bytes.
     pub fn is_bytes(self) -> bool {
-        const BYTES: [Total; 14] = [
+        const BYTES: [Total; 15] = [
             Total::UserBytes,
             Total::LogBytes,
             Total::FlushedBytes,
@@ -135,6 +140,7 @@ impl Total {
             Total::DriveWrittenBytes,
             Total::TranslationRead,
             Total::TranslationWritten,
+            Total::FlashWrittenBytes,
         ];
         BYTES.contains(&self)
     }
@@ -170,6 +176,8 @@ impl Totals {
             (Total::SeekNs, drive.seek_ns),
             (Total::TurnNs, drive.turn_ns),
             (Total::TransferNs, drive.transfer_ns),
+            (Total::FlashWrittenBytes, work.flash_written_bytes),
+            (Total::FlashFallbacks, work.flash_fallbacks),
         ])
     }
 

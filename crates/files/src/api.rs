@@ -243,6 +243,10 @@ pub struct Work {
     pub files: FilesStats,
     /// The drive, with the translation layer over it, if there is one.
     pub drive: Counters,
+    /// Bytes written to the flash drive of a pair, with its catalog.
+    pub flash_written_bytes: u64,
+    /// Files meant for the flash drive that went to the main drive, because flash had no room.
+    pub flash_fallbacks: u64,
 }
 
 /// A piece of the disk that becomes free as a whole: a zone, or a set. Opaque.

@@ -412,7 +412,7 @@ impl Files for FileLayer {
     }
 
     fn work(&self) -> Work {
-        Work { files: self.stats(), drive: self.inner.disk.counters() }
+        Work { files: self.stats(), drive: self.inner.disk.counters(), ..Work::default() }
     }
 
     fn format_id(&self) -> u64 {

@@ -7,6 +7,7 @@ use crate::count::{counted, grouped};
 use crate::output::Table;
 use crate::store::Store;
 use imbrex_disk::ByteSize;
+use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_engine::inspect::{KeyspaceMetrics, PartitionTotals, StallMetrics};
 use imbrex_engine::{Metrics, Total, Totals};
 use imbrex_files::{Files, SpaceUse};
@@ -23,6 +24,9 @@ pub(super) fn screen(store: &Store) -> String {
     let mut text = holds(store, &metrics);
     text.push_str(&store_did(&totals, &metrics.stalls));
     text.push_str(&drive_did(&totals));
+    if let Some(flash) = store.tiers.as_ref().and_then(|tiers| tiers.flash()) {
+        text.push_str(&flash_did(&totals, flash.disk().geometry().len().bytes()));
+    }
     for set_aside in &metrics.tables_set_aside {
         text.push_str(&format!("\nleft out by compactions: {set_aside}\n"));
     }
@@ -236,6 +240,19 @@ fn drive_did(totals: &[Totals; 2]) -> String {
     did.text()
 }
 
+/// What was written to a flash drive of `len_bytes`, which it wears.
+fn flash_did(totals: &[Totals; 2], len_bytes: u64) -> String {
+    let mut did = Periods::new("the flash drive did", totals);
+    did.bytes("writes", Total::FlashWrittenBytes);
+    did.line("wear, of its writes", |totals| {
+        let written_bytes = totals.get(Total::FlashWrittenBytes);
+        let ratio = flash_wear_ratio(written_bytes, len_bytes);
+        (written_bytes > 0).then(|| format!("{:.4} %", ratio * 100.0))
+    });
+    did.count("files without room", Total::FlashFallbacks);
+    did.text()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,6 +273,7 @@ mod tests {
         let empty = [Totals::default(), Totals::default()];
         assert_eq!(store_did(&empty, &StallMetrics::default()), "");
         assert_eq!(drive_did(&empty), "");
+        assert_eq!(flash_did(&empty, 1 << 30), "");
         assert!(
             store_did(&empty, &stall()).contains("0.002 s, 0.009 s, 0.025 s  "),
             "{}",

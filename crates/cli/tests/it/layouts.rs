@@ -102,6 +102,29 @@ fn each_makes_a_store_that_reopens_checks_and_draws() {
 }
 
 #[test]
+fn stats_show_what_flash_holds_and_its_wear() {
+    let shelf = Shelf::new();
+    let (path, flash) = (shelf.path("d"), shelf.path("flash"));
+    let with = ["--flash", flash.to_str().unwrap()];
+    let layout = ["--layout", "imbrex-flash", "--capacity", "512MiB", "--zone-len", "4MiB"];
+    shelf.create("d", &[&with[..], &layout[..]].concat()).ok();
+    let written = |period: &str| {
+        let stats = on(&["stats"], &path, &[&with[..], &["--format", "json"]].concat()).json();
+        stats[period]["flash_written_bytes"].as_u64().unwrap_or(0)
+    };
+    // Shorter than a memtable: the compaction flushes it, the second time over keys that are there.
+    for round in 0..2 {
+        load(&path, 2_000, round, &with).ok();
+        on(&["compact"], &path, &with).ok();
+    }
+    let stats = on(&["stats"], &path, &with).ok();
+    for line in ["flash drive ", "the flash drive did", "  wear, of its writes "] {
+        assert!(stats.contains(line), "{line}: {stats}");
+    }
+    assert!(written("lifetime") > 0);
+}
+
+#[test]
 fn a_drive_opens_only_with_its_own_flash_drive() {
     let shelf = Shelf::new();
     let (path, flash, other) = (shelf.path("d"), shelf.path("flash"), shelf.path("other"));

@@ -4,7 +4,8 @@ use crate::offload::{Map, Pair, contents, cut_either_drive};
 use crate::stage::{key, small, small_keyspace};
 use imbrex_clockwork::{Order, Prng};
 use imbrex_engine::{
-    CompactionKind, Compression, Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteOptions,
+    CompactionKind, Compression, Db, EngineError, KeyspaceOptions, OpenMode, Options, Total,
+    WriteOptions,
 };
 use imbrex_files::tiers::TieredFiles;
 use imbrex_files::{Files, Tier};
@@ -94,6 +95,9 @@ fn slices_wait_until_flash_is_full() {
     // At rest, what is on flash leaves room for the next memtable.
     assert!(stats.space.free_bytes > 512 << 10, "{stats:?}");
     check(&db, &map, "overwritten");
+    let totals = db.totals_of_lifetime();
+    assert!(totals.get(Total::FlashWrittenBytes) > stats.written_bytes, "with its catalog");
+    assert_eq!(totals.get(Total::FlashFallbacks), stats.fallbacks);
     db.default_keyspace().compact_range(None, None).unwrap();
     assert_eq!(files.tier_stats().unwrap().file_count, 0);
     check(&db, &map, "compacted");

@@ -239,7 +239,12 @@ impl Files for TieredFiles {
     }
 
     fn work(&self) -> Work {
-        self.main.work()
+        let Some(flash) = &self.flash else { return self.main.work() };
+        Work {
+            flash_written_bytes: flash.files.disk().counters().written_bytes,
+            flash_fallbacks: flash.counts.fallbacks.load(Ordering::Relaxed),
+            ..self.main.work()
+        }
     }
 
     fn reclaim(&self) -> Result<(), FilesError> {
