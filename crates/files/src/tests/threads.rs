@@ -88,9 +88,11 @@ fn a_writer_without_room_cleans_a_crowded_drive() {
         let files = FileLayer::open(stage.disk(), &runtime).unwrap();
         runtime.scheduler.spawn(files.clean_job());
         let put_count = AtomicUsize::new(0);
+        // On a busy machine the threads may take turns so that zones become empty without cleaning; they then go on.
+        let has_cleaned = || files.stats().cleaned_zones > 0;
         fan_out(4, &[0_u8, 1, 2, 3], |&worker| {
             let mut mine = std::collections::VecDeque::new();
-            for round in 0..60 {
+            for round in (0..10_000).take_while(|round| *round < 60 || !has_cleaned()) {
                 let name = format!("{worker}-{round}");
                 let blocks = 1 + (round * 7 + u64::from(worker) * 5) % 23;
                 match put(&files, &name, blocks, worker) {
@@ -115,7 +117,7 @@ fn a_writer_without_room_cleans_a_crowded_drive() {
         }
         scheduler.stop();
         assert!(scheduler.panics().is_empty(), "{:?}", scheduler.panics());
-        assert!(files.stats().cleaned_zones > 0, "{placement}");
+        assert!(has_cleaned(), "{placement}");
         let put_count = put_count.into_inner();
         // How many are refused depends on how the threads interleave; most are not.
         assert!(put_count > 120, "{placement}: {put_count} of 240");
