@@ -32,6 +32,9 @@ pub(crate) struct DoorArgs {
     tls_key: Option<PathBuf>,
 }
 
+/// The shortest token for other machines.
+const TOKEN_LEN_MIN: usize = 16;
+
 /// An open door. Dropping it does not close it; [`Door::close`] does.
 pub(crate) struct Door {
     server: Arc<Server>,
@@ -48,6 +51,12 @@ impl DoorArgs {
         let token = match (&self.token, listener.reach()) {
             (Some(token), _) if token.is_empty() => {
                 return Err(CliError::usage("an empty --token would let everybody in; name one"));
+            }
+            (Some(token), Reach::Anywhere) if token.len() < TOKEN_LEN_MIN => {
+                return Err(CliError::usage(format!(
+                    "a --token of {} characters is soon guessed; use {TOKEN_LEN_MIN} or more, or omit it",
+                    token.len()
+                )));
             }
             (Some(token), _) => Some(token.clone()),
             (None, Reach::Anywhere) => {

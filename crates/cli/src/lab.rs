@@ -230,7 +230,11 @@ impl LabArgs {
             })
             .collect();
         let speed = self.speed.0.map_or_else(|| "max".to_owned(), |speed| speed.to_string());
-        let compact = |size: ByteSize| size.to_string().replace(' ', "");
+        // The offered spelling of a size, or its own.
+        let compact = |size: ByteSize, offered: &[&str]| {
+            let same = offered.iter().find(|text| ByteSize::from_str(text) == Ok(size));
+            same.map_or_else(|| size.0.to_string(), |text| (*text).to_owned())
+        };
         let work = LabWork::ALL.map(|work| work.to_string());
         let work: Vec<&str> = work.iter().map(String::as_str).collect();
         let choice = |name: &str, says: &str, offered: &[&str], chosen: String| {
@@ -243,9 +247,9 @@ impl LabArgs {
         json!({
             "layouts": layouts,
             "choices": [
-                choice("capacity", "of each drive, in memory", &CAPACITIES, compact(self.capacity)),
+                choice("capacity", "of each drive, in memory", &CAPACITIES, compact(self.capacity, &CAPACITIES)),
                 choice("live", "percent of the drive that keys and values fill", &LIVE, self.live.to_string()),
-                choice("value", "length of a value", &VALUES, compact(self.value)),
+                choice("value", "length of a value", &VALUES, compact(self.value, &VALUES)),
                 choice("work", "what is done after the load", &work, self.work.to_string()),
                 choice("arrivals", "when operations come", &ARRIVALS, self.arrivals.to_string()),
                 choice("speed", "virtual seconds in a real one", &SPEEDS, speed),

@@ -234,7 +234,7 @@ fn measure(
 /// The name of the store in a recording.
 fn title_of(options: &BenchOptions) -> Title {
     let layout = options.testbed.layout.clone();
-    let layout = layout.unwrap_or_else(|| "the drive's layout".to_owned());
+    let layout = layout.unwrap_or_else(|| "store".to_owned());
     Title { name: layout.clone(), layout, is_virtual: options.mode == Mode::Virtual }
 }
 

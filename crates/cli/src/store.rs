@@ -143,9 +143,10 @@ impl DriveArgs {
         DriveArgs { cut, ..self }
     }
 
-    /// The same drive, to be read only; opening repairs what a crash left.
-    pub(crate) fn for_reading(self) -> ReadDriveArgs {
-        ReadDriveArgs(DriveArgs { writes: Writes::Repairs, ..self })
+    /// The same drive, to be read only. Opening repairs what a crash left, unless nothing may be written.
+    pub(crate) fn for_reading(self, read_only: bool) -> ReadDriveArgs {
+        let writes = if read_only { Writes::Never } else { Writes::Repairs };
+        ReadDriveArgs(DriveArgs { writes, ..self })
     }
 
     /// The same drive, with its flash drive.

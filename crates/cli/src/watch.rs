@@ -25,6 +25,9 @@ use std::path::PathBuf;
 pub(crate) struct WatchArgs {
     /// A recording (`--record`), also while it grows, or a drive with a store that nobody else has open
     what: PathBuf,
+    /// Write nothing to the drive, not even to repair what a crash left
+    #[arg(long)]
+    read_only: bool,
     /// Print the newest frame once, and end; so does output that is no terminal
     #[arg(long)]
     once: bool,
@@ -40,7 +43,7 @@ const LINES: usize = 40;
 impl WatchArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
         let is_json = session.out.is_json()?;
-        let watched = Watched::open(&self.what)?;
+        let watched = Watched::open(&self.what, self.read_only)?;
         let mut player = Player::new(&watched);
         player.read();
         let outcome = if is_json {
@@ -67,12 +70,22 @@ struct Player {
     /// The shown frame among those of the store; `None` follows the newest.
     at: Option<usize>,
     is_playing: bool,
+    /// The terminal's size when it was last drawn: another one is drawn from scratch.
+    size: (usize, usize),
 }
 
 impl Player {
     fn new(watched: &Watched) -> Player {
         let reader = watched.feed.reader(None);
-        Player { reader, lines: Vec::new(), newest: None, store: 0, at: None, is_playing: false }
+        Player {
+            reader,
+            lines: Vec::new(),
+            newest: None,
+            store: 0,
+            at: None,
+            is_playing: false,
+            size: (0, 0),
+        }
     }
 
     /// Takes what is new; says whether there was something.
@@ -139,19 +152,20 @@ impl Player {
 
     fn once(&mut self, session: &mut Session) -> Result<(), CliError> {
         let terminal = Terminal { columns: COLUMNS, lines: LINES, has_colours: false };
-        let ids = self.ids();
-        if ids.is_empty() {
-            return session.out.line("the recording has no frame yet");
-        }
-        for id in ids {
+        let mut has_frame = false;
+        for id in self.ids() {
             if let Some(scene) = self.scene(id, usize::MAX) {
+                has_frame = true;
                 for line in draw(&scene, terminal) {
                     session.out.line(line)?;
                 }
                 session.out.line("")?;
             }
         }
-        Ok(())
+        match has_frame {
+            true => Ok(()),
+            false => session.out.line("the recording has no frame yet"),
+        }
     }
 
     fn live(&mut self, session: &mut Session, watched: &mut Watched) -> Result<(), CliError> {
@@ -164,14 +178,12 @@ impl Player {
                 is_new = false;
                 continue;
             }
-            let key = match key() {
-                Some(Key::End) => break,
-                key => key,
-            };
-            is_new |= key.is_some();
-            if let Some(key) = key {
-                self.press(key);
+            let keys = keys();
+            if keys.iter().any(|key| matches!(key, Key::End)) {
+                break;
             }
+            is_new |= !keys.is_empty() || self.has_new_size();
+            keys.into_iter().for_each(|key| self.press(key));
             outcome = watched.look();
             is_new |= self.read();
             if self.is_playing {
@@ -185,11 +197,14 @@ impl Player {
         outcome.and(restored)
     }
 
+    fn has_new_size(&self) -> bool {
+        self.size != terminal_size()
+    }
+
     fn show(&mut self, session: &mut Session) -> Result<(), CliError> {
-        let size = tcgetwinsize(rustix::stdio::stdout()).ok();
-        let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
-        let (columns, lines) =
-            size.map_or((COLUMNS, LINES), |size| (size.ws_col.into(), size.ws_row.into()));
+        let (columns, lines) = terminal_size();
+        let begin = if self.size == (columns, lines) { "\x1b[H" } else { "\x1b[2J\x1b[H" };
+        self.size = (columns, lines);
         let ids = self.ids();
         let Some(id) = ids.get(self.store % ids.len().max(1)).copied() else {
             session.out.bytes(b"\x1b[H\x1b[Jwaiting for the first frame; q ends\r\n")?;
@@ -198,7 +213,7 @@ impl Player {
         let count = self.frame_count(id);
         let at = self.at.map_or(count, |at| at.min(count).max(1));
         let terminal = Terminal { columns, lines: lines.saturating_sub(1), has_colours: true };
-        let mut text = String::from("\x1b[H");
+        let mut text = String::from(begin);
         if let Some(scene) = self.scene(id, at) {
             for line in draw(&scene, terminal) {
                 text.push_str(&line);
@@ -255,7 +270,14 @@ impl Player {
     }
 }
 
-#[derive(Clone, Copy)]
+/// Columns and lines.
+fn terminal_size() -> (usize, usize) {
+    let size = tcgetwinsize(rustix::stdio::stdout()).ok();
+    let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    size.map_or((COLUMNS, LINES), |size| (size.ws_col.into(), size.ws_row.into()))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Left,
     Right,
@@ -266,30 +288,70 @@ enum Key {
     End,
 }
 
-/// Waits for a key until the screen is due again.
-fn key() -> Option<Key> {
+/// What the keys send, the longest first: an escape alone is a key too.
+const KEYS: [(&[u8], Key); 18] = [
+    (b"\x1b[1~", Key::First),
+    (b"\x1b[4~", Key::Newest),
+    (b"\x1b[D", Key::Left),
+    (b"\x1b[C", Key::Right),
+    (b"\x1b[H", Key::First),
+    (b"\x1b[F", Key::Newest),
+    (b"\x1bOD", Key::Left),
+    (b"\x1bOC", Key::Right),
+    (b"\x1bOH", Key::First),
+    (b"\x1bOF", Key::Newest),
+    (b"h", Key::Left),
+    (b"l", Key::Right),
+    (b"g", Key::First),
+    (b"G", Key::Newest),
+    (b" ", Key::Play),
+    (b"n", Key::Next),
+    (b"q", Key::End),
+    (b"\x1b", Key::End),
+];
+
+/// The keys of what a terminal sent; what is no key is skipped, and so is a sequence that is none.
+fn keys_of(mut bytes: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while let Some(first) = bytes.first() {
+        let is_sequence = bytes.len() > 1 && *first == b'\x1b' && matches!(bytes[1], b'[' | b'O');
+        let known = KEYS
+            .iter()
+            .find(|(text, _)| bytes.starts_with(text) && (text.len() > 1 || !is_sequence));
+        let len = match known {
+            Some((text, key)) => {
+                keys.push(*key);
+                text.len()
+            }
+            // The end of a sequence is its first letter or tilde after the bracket.
+            None if is_sequence => {
+                let end =
+                    bytes[2..].iter().position(|byte| byte.is_ascii_alphabetic() || *byte == b'~');
+                end.map_or(bytes.len(), |end| end + 3)
+            }
+            None => 1,
+        };
+        bytes = &bytes[len..];
+    }
+    keys
+}
+
+/// Waits for keys until the screen is due again.
+fn keys() -> Vec<Key> {
     let stdin = rustix::stdio::stdin();
     let patience = Timespec { tv_sec: 0, tv_nsec: DRAW_EVERY_NS };
     let mut waited = [PollFd::new(&stdin, PollFlags::IN)];
     if !matches!(poll(&mut waited, Some(&patience)), Ok(1..)) {
-        return None;
+        return Vec::new();
     }
-    let mut bytes = [0; 16];
-    let len = rustix::io::read(stdin, &mut bytes).ok()?;
-    if len == 0 {
+    let mut bytes = [0; 64];
+    match rustix::io::read(stdin, &mut bytes) {
         // The end of input: no key will come any more.
-        pause(250);
-        return None;
-    }
-    match &bytes[..len] {
-        b"q" | b"Q" | b"\x1b" => Some(Key::End),
-        b"\x1b[D" | b"h" => Some(Key::Left),
-        b"\x1b[C" | b"l" => Some(Key::Right),
-        b"\x1b[H" | b"\x1b[1~" | b"g" => Some(Key::First),
-        b"\x1b[F" | b"\x1b[4~" | b"G" => Some(Key::Newest),
-        b" " => Some(Key::Play),
-        b"n" => Some(Key::Next),
-        _ => None,
+        Ok(0) | Err(_) => {
+            pause(250);
+            Vec::new()
+        }
+        Ok(len) => keys_of(&bytes[..len]),
     }
 }
 
@@ -313,5 +375,19 @@ impl Raw {
 impl Drop for Raw {
     fn drop(&mut self) {
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_come_together_are_told_apart() {
+        assert_eq!(keys_of(b"\x1b[D\x1b[Dhl"), [Key::Left, Key::Left, Key::Left, Key::Right]);
+        assert_eq!(keys_of(b"\x1bOH\x1b[4~ n"), [Key::First, Key::Newest, Key::Play, Key::Next]);
+        assert_eq!(keys_of(b"\x1b"), [Key::End]);
+        // Function keys, a mouse, letters: nothing happens, and nothing ends.
+        assert_eq!(keys_of(b"\x1b[15~\x1b[200~xyz\x1b[1;5"), []);
     }
 }

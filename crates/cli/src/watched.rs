@@ -12,6 +12,7 @@ use imbrex_files::Files;
 use imbrex_watch::{Feed, Line, Recording, Subject, Tap, Title};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,15 +42,16 @@ struct Opened {
 }
 
 impl Watched {
-    /// Opens `path`; its first lines are in the feed.
-    pub(crate) fn open(path: &Path) -> Result<Watched, CliError> {
+    /// Opens `path`; its first lines are in the feed. A drive is only read; with `read_only` not even repaired.
+    pub(crate) fn open(path: &Path, read_only: bool) -> Result<Watched, CliError> {
         let feed = Feed::new(FEED_LEN_BYTES);
         let title = path.display().to_string();
         let source = if is_recording(path)? {
             let recording = Recording::open(path).context(|| "cannot watch")?;
             Source::Recording(recording)
         } else {
-            let store = DriveArgs::new(path.to_owned(), None).for_reading().open_quiet()?;
+            let store =
+                DriveArgs::new(path.to_owned(), None).for_reading(read_only).open_quiet()?;
             let pushed = feed.clone();
             let sink = move |line: &Line| pushed.push(line);
             let layout = store.layout.name().to_owned();
@@ -102,8 +104,17 @@ pub(crate) fn subject(store: &Store) -> Subject<'_> {
 fn is_recording(path: &Path) -> Result<bool, CliError> {
     let begin = b"{\"head\":";
     let mut found = Vec::new();
-    let file = File::open(path).context(|| format!("cannot open {}", path.display()))?;
-    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+    let failed = || format!("cannot open {}", path.display());
+    // To open a pipe would wait for its other end.
+    let kind = std::fs::metadata(path).context(failed)?.file_type();
+    if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
+        return Err(CliError::usage(format!(
+            "cannot watch {}: it is neither a file nor a block device; name a recording or a drive",
+            path.display()
+        )));
+    }
+    let file = File::open(path).context(failed)?;
+    let is_file = kind.is_file();
     let read = file.take(begin.len() as u64).read_to_end(&mut found);
     // A drive that cannot be read gets the drive's own error.
     Ok(read.is_ok() && is_file && begin.starts_with(&found))

@@ -118,21 +118,28 @@ const FAMILIES: [Family; 32] = [
 ];
 
 /// The scenes as OpenMetrics text, to its end mark. A scene without a frame is left out.
-pub fn open_metrics<'a>(scenes: impl Iterator<Item = &'a Scene> + Clone) -> String {
-    let scenes = scenes.filter(|scene| scene.frame_count > 0);
+pub fn open_metrics<'a>(scenes: impl Iterator<Item = &'a Scene>) -> String {
+    let mut named: Vec<(String, &Scene)> = Vec::new();
+    for scene in scenes.filter(|scene| scene.frame_count > 0) {
+        // Two stores of one name are two series.
+        let mut name = escaped(&scene.head.name);
+        if named.iter().any(|(known, _)| *known == name) {
+            name = format!("{name}-{}", scene.head.id);
+        }
+        named.push((name, scene));
+    }
     let mut text = String::new();
     for family in &FAMILIES {
         let Family { name, kind, unit, help, value } = family;
         describe(&mut text, name, *kind, unit, help);
         let end = if *kind == Kind::Counter { "_total" } else { "" };
-        for scene in scenes.clone() {
-            let store = escaped(&scene.head.name);
+        for (store, scene) in &named {
             let value = value(&scene.last);
             let _ = writeln!(text, "imbrex_{name}{end}{{store=\"{store}\"}} {value}");
         }
     }
-    busy_parts(&mut text, scenes.clone());
-    levels(&mut text, scenes);
+    busy_parts(&mut text, &named);
+    levels(&mut text, &named);
     text.push_str("# EOF\n");
     text
 }
@@ -146,18 +153,19 @@ fn describe(text: &mut String, name: &str, kind: Kind, unit: &str, help: &str) {
     let _ = writeln!(text, "# HELP imbrex_{name} {}", escaped(help));
 }
 
-fn busy_parts<'a>(text: &mut String, scenes: impl Iterator<Item = &'a Scene>) {
+fn busy_parts(text: &mut String, scenes: &[(String, &Scene)]) {
     let name = "drive_busy_part_seconds";
     describe(text, name, Kind::Counter, "seconds", "The parts of a modelled drive's busy time.");
-    for scene in scenes {
-        let (store, drive) = (escaped(&scene.head.name), &scene.last.drive);
+    for (store, scene) in scenes {
+        let drive = &scene.last.drive;
+        let head_ns = [drive.seek_ns, drive.turn_ns, drive.transfer_ns];
         let parts = [
             ("seek", drive.seek_ns),
             ("turn", drive.turn_ns),
             ("transfer", drive.transfer_ns),
             (
                 "electronics",
-                drive.busy_ns.saturating_sub(drive.seek_ns + drive.turn_ns + drive.transfer_ns),
+                head_ns.iter().fold(drive.busy_ns, |left, part| left.saturating_sub(*part)),
             ),
         ];
         for (part, ns) in parts {
@@ -168,7 +176,7 @@ fn busy_parts<'a>(text: &mut String, scenes: impl Iterator<Item = &'a Scene>) {
     }
 }
 
-fn levels<'a>(text: &mut String, scenes: impl Iterator<Item = &'a Scene> + Clone) {
+fn levels(text: &mut String, scenes: &[(String, &Scene)]) {
     type Value = fn(&crate::LevelNow) -> u64;
     let families: [(&str, &str, &str, Value); 3] = [
         ("level_bytes", "bytes", "Length of a level's tables.", |level| level.len_bytes),
@@ -177,8 +185,7 @@ fn levels<'a>(text: &mut String, scenes: impl Iterator<Item = &'a Scene> + Clone
     ];
     for (name, unit, help, value) in families {
         describe(text, name, Kind::Gauge, unit, help);
-        for scene in scenes.clone() {
-            let store = escaped(&scene.head.name);
+        for (store, scene) in scenes {
             for level in &scene.last.now.levels {
                 let (keyspace, number) = (escaped(&level.keyspace), level.level);
                 let _ = writeln!(
@@ -192,5 +199,7 @@ fn levels<'a>(text: &mut String, scenes: impl Iterator<Item = &'a Scene> + Clone
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    let plain: String =
+        text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect();
+    plain.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -9,7 +9,7 @@
 //! A line that its writer did not finish is not read; it may still grow. A line that is no frame is an error that
 //! names the line, because nothing else than a recording's writer writes such a file.
 
-use crate::frame::{FRAME_VERSION, Line};
+use crate::frame::{FRAME_VERSION, Head, Line};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -108,6 +108,25 @@ impl Line {
     }
 }
 
+/// The most stores of a recording.
+const STORE_COUNT_MAX: u32 = 64;
+
+/// The longest drive, 4 PiB, and the most zones: a viewer keeps a record for each.
+const LEN_BLOCKS_MAX: u64 = 1 << 40;
+const ZONE_COUNT_MAX: u32 = 1 << 22;
+
+/// Whether a drive can have the lengths of `head`.
+fn is_possible(head: &Head) -> bool {
+    let lengths = [
+        head.len_blocks,
+        head.zone_len_blocks,
+        head.bottom_track_blocks,
+        head.top_track_blocks,
+        head.guard_blocks,
+    ];
+    lengths.iter().all(|len| *len <= LEN_BLOCKS_MAX) && head.zone_count <= ZONE_COUNT_MAX
+}
+
 /// Reads a recording, also one that still grows.
 #[derive(Debug)]
 pub struct Recording {
@@ -180,6 +199,12 @@ impl Recording {
         match &line {
             Line::Head(head) if head.version > FRAME_VERSION => {
                 Err(RecordingError::Newer { path: self.path.clone(), version: head.version })
+            }
+            Line::Head(head) if !is_possible(head) => {
+                Err(self.foreign("no drive has these lengths".to_owned()))
+            }
+            Line::Head(head) if head.id >= STORE_COUNT_MAX => {
+                Err(self.foreign(format!("it has more than {STORE_COUNT_MAX} stores")))
             }
             Line::Frame(_) if self.line_count == 0 => {
                 Err(self.foreign("it begins without a head".to_owned()))

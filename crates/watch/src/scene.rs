@@ -116,7 +116,7 @@ impl Scene {
         for zone in &self.zones {
             let start = u64::from(zone.zone) * self.head.zone_len_blocks;
             if let Some(cell) = cells.get_mut((start / per_cell) as usize) {
-                cell.written_blocks += zone.written_blocks;
+                cell.written_blocks = cell.written_blocks.saturating_add(zone.written_blocks);
             }
         }
         for cell in &mut cells {

@@ -43,8 +43,14 @@ pub fn draw(scene: &Scene, terminal: Terminal) -> Vec<String> {
     lines
 }
 
+/// The start of a line. Names and plans come from a file: what would steer the terminal, or turn its text around,
+/// becomes a question mark.
 fn cut(line: &str, columns: usize) -> String {
-    line.chars().take(columns).collect()
+    let is_steering = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    line.chars().map(|c| if is_steering(c) { '?' } else { c }).take(columns).collect()
 }
 
 /// What changed per second between the two newest frames.
@@ -68,7 +74,7 @@ fn rates(frame: &Frame, before: &Frame) -> Rates {
         drive.turn_ns.saturating_sub(old.turn_ns),
         drive.transfer_ns.saturating_sub(old.transfer_ns),
     ];
-    let other = busy_ns.saturating_sub(parts.iter().sum());
+    let other = parts.iter().fold(busy_ns, |left, part| left.saturating_sub(*part));
     let share = |ns: u64| 100.0 * ns as f64 / busy_ns.max(1) as f64;
     Rates {
         ops_per_s: per_s(frame.store.user_ops, before.store.user_ops),

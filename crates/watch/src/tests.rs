@@ -136,6 +136,10 @@ fn what_is_no_recording_is_refused_with_its_line() {
     assert!(refusal(format!("{head}\n{frame}\n{{}}\n").as_bytes()).contains("line 3"));
     let newer = head.replace("\"version\":0", "\"version\":99");
     assert!(refusal(format!("{newer}\n").as_bytes()).contains("version 99"));
+    let huge = head.replace("\"len_blocks\":0", "\"len_blocks\":18446744073709551615");
+    assert!(refusal(format!("{huge}\n").as_bytes()).contains("lengths"));
+    let many = head.replace("\"id\":0", "\"id\":64");
+    assert!(refusal(format!("{many}\n").as_bytes()).contains("more than 64 stores"));
     let absent = Recording::open(&dir.path().join("absent")).unwrap_err().to_string();
     assert!(absent.contains("absent"), "{absent}");
 }
@@ -163,6 +167,29 @@ fn the_screen_fits_its_terminal() {
     assert!(drawn.contains("64 zones") && drawn.contains("amplification"), "{drawn}");
     let coloured = draw(&scene, Terminal { columns: 100, lines: 40, has_colours: true }).join("");
     assert!(coloured.contains("\x1b[38;5;"), "levels have colours");
+}
+
+/// Names of a recording neither steer the terminal nor break a metrics page, and no number breaks either.
+#[test]
+fn hostile_names_and_numbers_are_shown_as_text() {
+    let mut scene = scene_of(&lines().0);
+    scene.head.name = "a\x1b[31m\u{202e}b".to_owned();
+    scene.last.now.next = Some("merge \x07".to_owned());
+    scene.last.drive.busy_ns = u64::MAX;
+    scene.last.drive.seek_ns = u64::MAX;
+    scene.last.drive.turn_ns = u64::MAX;
+    scene.zones[3].written_blocks = u64::MAX;
+    scene.zones[4].written_blocks = u64::MAX;
+    let drawn = draw(&scene, Terminal { columns: 20, lines: 30, has_colours: false }).join("\n");
+    assert!(!drawn.contains('\x1b') && !drawn.contains('\x07'), "{drawn:?}");
+    assert!(drawn.contains("a?[31m?b"), "{drawn:?}");
+    let other = Scene { head: Head { id: 1, ..scene.head.clone() }, ..scene.clone() };
+    let text = open_metrics([&scene, &other].into_iter());
+    assert!(!text.contains('\x1b'));
+    let series: Vec<&str> =
+        text.lines().filter_map(|line| line.rsplit_once(' ')).map(|s| s.0).collect();
+    let unique: std::collections::BTreeSet<&str> = series.iter().copied().collect();
+    assert_eq!(series.len(), unique.len(), "two stores of one name are two series");
 }
 
 /// The text against the grammar of OpenMetrics: families in one piece, types, units as suffixes, one end.

@@ -14,6 +14,9 @@ use std::sync::Arc;
 pub(crate) struct HttpArgs {
     /// A recording (`--record`), also while it grows, or a drive with a store that nobody else has open
     what: PathBuf,
+    /// Write nothing to the drive, not even to repair what a crash left
+    #[arg(long)]
+    read_only: bool,
     #[command(flatten)]
     door: DoorArgs,
 }
@@ -23,7 +26,7 @@ const LOOK_EVERY_MS: u32 = 200;
 
 impl HttpArgs {
     pub(crate) fn run(self, session: &mut Session) -> Result<(), CliError> {
-        let mut watched = Watched::open(&self.what)?;
+        let mut watched = Watched::open(&self.what, self.read_only)?;
         let site = WatchSite::new(watched.feed.clone(), watched.title.clone());
         let door = self.door.open(Arc::new(site), &mut session.out);
         let outcome = door.and_then(|door| {

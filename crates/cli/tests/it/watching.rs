@@ -113,7 +113,7 @@ fn a_load_is_recorded_and_a_drive_is_watched_and_served() {
     let named = last["frame"]["files"].as_array().into_iter().flatten();
     assert!(named.clone().any(|file| file["first_key"] == "00000000"), "{last}");
 
-    let shown = imbrex(&["watch", disk, "--once"]).ok();
+    let shown = imbrex(&["watch", disk, "--once", "--read-only"]).ok();
     assert!(shown.contains("live") && shown.contains("zones"), "{shown}");
     let page = Page::start(&["serve", "http", disk, "--listen", "127.0.0.1:0"]);
     assert!(page.get("/events", "\"frame\"").contains("00000000"));
@@ -142,6 +142,14 @@ fn what_cannot_be_watched_is_refused() {
     imbrex(&["serve", "http", &path, "--listen", "0.0.0.0:0"]).fails(2, &["--allow-remote"]);
     imbrex(&["serve", "http", &path, "--listen", "nowhere"]).fails(2, &["nowhere"]);
     imbrex(&["serve", "http", &path, "--token", ""]).fails(2, &["--token"]);
+    let weak = ["--listen", "0.0.0.0:0", "--allow-remote", "--token", "abc"];
+    imbrex(&[&["serve", "http", &path], &weak[..]].concat()).fails(2, &["--token", "16"]);
+    imbrex(&["watch", "/dev/null", "--once"]).fails(2, &["/dev/null", "recording"]);
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RWXU).unwrap();
+    imbrex(&["watch", &at("pipe"), "--once"]).fails(2, &["pipe", "recording"]);
+    let head = whole.lines().next().unwrap();
+    std::fs::write(at("head"), format!("{head}\n")).unwrap();
+    assert!(imbrex(&["watch", &at("head"), "--once"]).ok().contains("no frame yet"));
     imbrex(&["lab", "--layouts", "nonsense"]).fails(2, &["nonsense"]);
     imbrex(&["lab", "--layouts", "gear", "--live", "100"]).fails(2, &["percent"]);
     imbrex(&["lab", "--value", "2MiB"]).fails(2, &["a value"]);
