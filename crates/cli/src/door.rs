@@ -67,7 +67,7 @@ impl DoorArgs {
         let url = self.url(&listener, token.as_deref());
         if listener.reach() == Reach::Anywhere && options.tls.is_none() {
             note(
-                "imbrex: warning: other machines reach this address without TLS: who listens on the way reads \
+                "imbrex: warning: other machines reach this address without TLS: a listener on the way can read \
                  the token; --tls-cert and --tls-key make it safe",
             );
         }

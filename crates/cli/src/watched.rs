@@ -8,7 +8,6 @@
 use crate::error::{CliError, Context};
 use crate::store::{DriveArgs, Store};
 use imbrex_clockwork::{Clock, WallClock};
-use imbrex_files::Files;
 use imbrex_watch::{Feed, Line, Recording, Subject, Tap, Title};
 use std::fs::File;
 use std::io::Read;
@@ -91,13 +90,7 @@ impl Watched {
 
 /// The store, for a sampler.
 pub(crate) fn subject(store: &Store) -> Subject<'_> {
-    Subject {
-        db: &store.db,
-        layer: &store.files,
-        files: store.tiers.as_ref().map_or(&store.files as &dyn Files, |tiers| tiers),
-        disk: &*store.disk,
-        drive: &*store.disk,
-    }
+    Subject::new(&store.db, &store.files, store.tiers.as_ref(), (&*store.disk, &*store.disk))
 }
 
 /// Whether the file begins as a recording does. An empty file counts: its first line may be on its way.

@@ -123,12 +123,11 @@ fn back_in_time(browser: &Browser) -> Result<()> {
     browser.key("\u{e010}")?;
     browser
         .wait("is_live && scenes.get(0).at === scenes.get(0).frames.length - 1", "the newest")?;
-    let forth = browser.run("return [...scenes.get(0).files.keys()].join()")?;
+    let files = "return [...scenes.get(0).files.values()].map((f) => JSON.stringify(f.extents) + f.name).sort().join()";
+    let forth = browser.run(files)?;
     browser.run("scenes.get(0).go(0); scenes.get(0).go(1e9)")?;
-    let again = browser.run("return [...scenes.get(0).files.keys()].sort().join()")?;
-    let forth: Vec<&str> = forth.as_str().unwrap_or_default().split(',').collect();
-    let again: Vec<&str> = again.as_str().unwrap_or_default().split(',').collect();
-    ensure!(forth.len() == again.len(), "back and forth: {forth:?} became {again:?}");
+    let again = browser.run(files)?;
+    ensure!(forth == again, "back and forth: {forth} became {again}");
     Ok(())
 }
 

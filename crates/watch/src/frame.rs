@@ -180,8 +180,6 @@ pub struct StoreTotals {
     pub cleaning_bytes: u64,
     /// Written to the catalog.
     pub catalog_bytes: u64,
-    /// Part of the drive's busy time: while cleaning ran.
-    pub cleaning_busy_ns: u64,
     /// Block cache: look-ups that found the block.
     pub cache_hits: u64,
     /// Block cache: look-ups that did not.
@@ -212,7 +210,6 @@ impl StoreTotals {
             compactions: self.compactions + more.compactions,
             cleaning_bytes: self.cleaning_bytes + more.cleaning_bytes,
             catalog_bytes: self.catalog_bytes + more.catalog_bytes,
-            cleaning_busy_ns: self.cleaning_busy_ns + more.cleaning_busy_ns,
             cache_hits: self.cache_hits + more.cache_hits,
             cache_misses: self.cache_misses + more.cache_misses,
             stopped: stalls(self.stopped, more.stopped),

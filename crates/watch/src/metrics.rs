@@ -24,25 +24,30 @@ struct Family {
     kind: Kind,
     unit: &'static str,
     help: &'static str,
-    value: fn(&Frame) -> f64,
+    value: Value,
+}
+
+type Value = fn(&Frame) -> f64;
+
+const fn family(
+    kind: Kind,
+    (name, unit, help): (&'static str, &'static str, &'static str),
+    value: Value,
+) -> Family {
+    Family { name, kind, unit, help, value }
 }
 
 const fn counter(
     name: &'static str,
     unit: &'static str,
     help: &'static str,
-    value: fn(&Frame) -> f64,
+    value: Value,
 ) -> Family {
-    Family { name, kind: Kind::Counter, unit, help, value }
+    family(Kind::Counter, (name, unit, help), value)
 }
 
-const fn gauge(
-    name: &'static str,
-    unit: &'static str,
-    help: &'static str,
-    value: fn(&Frame) -> f64,
-) -> Family {
-    Family { name, kind: Kind::Gauge, unit, help, value }
+const fn gauge(name: &'static str, unit: &'static str, help: &'static str, value: Value) -> Family {
+    family(Kind::Gauge, (name, unit, help), value)
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -177,8 +182,8 @@ fn busy_parts(text: &mut String, scenes: &[(String, &Scene)]) {
 }
 
 fn levels(text: &mut String, scenes: &[(String, &Scene)]) {
-    type Value = fn(&crate::LevelNow) -> u64;
-    let families: [(&str, &str, &str, Value); 3] = [
+    type OfLevel = fn(&crate::LevelNow) -> u64;
+    let families: [(&str, &str, &str, OfLevel); 3] = [
         ("level_bytes", "bytes", "Length of a level's tables.", |level| level.len_bytes),
         ("level_tables", "", "Tables of a level.", |level| level.tables),
         ("level_runs", "", "Sorted runs of a level.", |level| level.runs),

@@ -9,6 +9,7 @@ use imbrex_disk::{Disk, Rule, ZoneInfo, ZoneState};
 use imbrex_engine::inspect::{KeyspaceParts, StallMetrics};
 use imbrex_engine::{Db, Metrics};
 use imbrex_files::inspect::FilesStats;
+use imbrex_files::tiers::TieredFiles;
 use imbrex_files::{FileInfo, FileKind, FileLayer, Files, Tier};
 use std::collections::BTreeMap;
 
@@ -36,13 +37,19 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// The store of `stack`.
     pub fn of(stack: &'a Stack) -> Subject<'a> {
-        Subject {
-            db: &stack.db,
-            layer: &stack.files,
-            files: stack.tiers.as_ref().map_or(&stack.files as &dyn Files, |tiers| tiers),
-            disk: &*stack.disk,
-            drive: &*stack.drive,
-        }
+        let disks = (&*stack.disk, &*stack.drive);
+        Subject::new(&stack.db, &stack.files, stack.tiers.as_ref(), disks)
+    }
+
+    /// The store `db` on `layer`, or on `tiers` if there is a flash drive; then what the files lie on, and the drive.
+    pub fn new(
+        db: &'a Db,
+        layer: &'a FileLayer,
+        tiers: Option<&'a TieredFiles>,
+        (disk, drive): (&'a dyn Disk, &'a dyn Disk),
+    ) -> Subject<'a> {
+        let files = tiers.map_or(layer as &dyn Files, |tiers| tiers);
+        Subject { db, layer, files, disk, drive }
     }
 }
 
@@ -285,7 +292,6 @@ fn store_totals(metrics: &Metrics, stats: &FilesStats) -> StoreTotals {
         compactions: metrics.compaction_count,
         cleaning_bytes: stats.cleaning_moved_bytes,
         catalog_bytes: stats.catalog_written_bytes,
-        cleaning_busy_ns: stats.cleaning_busy_ns,
         cache_hits: metrics.cache_hit_count,
         cache_misses: metrics.cache_miss_count,
         stopped: stalls(metrics.stall_stop),

@@ -15,13 +15,13 @@ use std::sync::atomic::Ordering;
 /// Collects all metrics. Cost: a walk over all tables.
 pub(crate) fn metrics(store: &Store) -> Metrics {
     let mut metrics = Metrics::default();
-    {
-        let writer = store.writer.lock();
-        metrics.user_bytes = writer.user_bytes;
-        metrics.user_op_count = writer.op_count;
-        metrics.log_bytes = writer.log_bytes();
-        metrics.offloaded_bytes = writer.offloaded_bytes;
-    }
+    // No count of a write is half there: writes count while they hold the writer.
+    let writer = store.writer.lock();
+    metrics.user_bytes = store.tally.user_bytes.load(Ordering::Relaxed);
+    metrics.user_op_count = store.tally.user_op_count.load(Ordering::Relaxed);
+    metrics.log_bytes = writer.log_bytes();
+    metrics.offloaded_bytes = store.tally.offloaded_bytes.load(Ordering::Relaxed);
+    drop(writer);
     metrics.flush_count = store.tally.flush_count.load(Ordering::Relaxed);
     metrics.flush_out_bytes = store.tally.flush_out_bytes.load(Ordering::Relaxed);
     metrics.compaction_read_failure_count = store.tally.read_failure_count.load(Ordering::Relaxed);

@@ -61,11 +61,12 @@ pub(crate) struct Tally {
     /// Time of all flushes, each from its start to its commit.
     pub(crate) flush_ns: AtomicU64,
     pub(crate) compactions: Mutex<CompactionLog>,
-    /// Copies of what the writer counts, for a commit, whose caller may hold the writer.
     pub(crate) user_op_count: AtomicU64,
     pub(crate) user_bytes: AtomicU64,
-    pub(crate) log_bytes: AtomicU64,
+    /// The part of the user's bytes whose log is on flash.
     pub(crate) offloaded_bytes: AtomicU64,
+    /// The length of all logs, for readers that may not wait for the writer: a commit's caller may hold it.
+    pub(crate) log_bytes: AtomicU64,
 }
 
 impl Tally {
@@ -78,12 +79,18 @@ impl Tally {
         Waits::together(self.stalls())
     }
 
-    /// Copies what `writer` counts.
-    pub(crate) fn note_writer(&self, writer: &Writer) {
-        self.user_op_count.store(writer.op_count, Ordering::Relaxed);
-        self.user_bytes.store(writer.user_bytes, Ordering::Relaxed);
+    /// Counts a batch of the user.
+    pub(crate) fn note_write(&self, op_count: u64, len_bytes: u64, is_on_flash: bool) {
+        self.user_op_count.fetch_add(op_count, Ordering::Relaxed);
+        self.user_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        if is_on_flash {
+            self.offloaded_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes over the length of the logs.
+    pub(crate) fn note_logs(&self, writer: &Writer) {
         self.log_bytes.store(writer.log_bytes(), Ordering::Relaxed);
-        self.offloaded_bytes.store(writer.offloaded_bytes, Ordering::Relaxed);
     }
 
     /// The store's own totals since the opening.

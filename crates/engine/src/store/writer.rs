@@ -16,8 +16,6 @@ pub(crate) struct Writer {
     /// Whether `log` is the number of the next log, which does not exist yet.
     is_log_next: bool,
     pub(crate) next_seq: Seq,
-    pub(crate) user_bytes: u64,
-    pub(crate) op_count: u64,
     /// The length of all logs before this one.
     pub(crate) finished_log_bytes: u64,
     /// The length of the log at which space is assessed again, if keyspaces share it.
@@ -27,8 +25,6 @@ pub(crate) struct Writer {
     pub(crate) is_log_shared: bool,
     /// The drive that was requested for the log.
     pub(crate) tier: Tier,
-    /// The part of the user's bytes whose log is on flash.
-    pub(crate) offloaded_bytes: u64,
 }
 
 impl Writer {
@@ -38,14 +34,11 @@ impl Writer {
             log: LogId(0),
             is_log_next: false,
             next_seq,
-            user_bytes: 0,
-            op_count: 0,
             finished_log_bytes: 0,
             look_at_bytes: 0,
             log_owner: None,
             is_log_shared: false,
             tier: Tier::Main,
-            offloaded_bytes: 0,
         }
     }
 

@@ -127,7 +127,7 @@ pub(crate) fn end(
         writer.finished_log_bytes += wal.len_bytes();
         store.end_log(writer.log, wal.len_bytes(), writer.next_seq);
         writer.wal = None;
-        store.tally.note_writer(writer);
+        store.tally.note_logs(writer);
     }
     if writer.is_log_shared {
         // Even if no new log can be created: this one has ended.

@@ -168,12 +168,9 @@ fn log<'w>(
 
 fn end_write(store: &Store, writer: &mut Writer, last_seq: Seq, op_count: u64, len_bytes: usize) {
     writer.next_seq = Seq(last_seq.0 + 1);
-    writer.user_bytes += len_bytes as u64;
-    if writer.wal.as_ref().is_some_and(|wal| wal.is_on_flash()) {
-        writer.offloaded_bytes += len_bytes as u64;
-    }
-    writer.op_count += op_count;
-    store.tally.note_writer(writer);
+    let is_on_flash = writer.wal.as_ref().is_some_and(|wal| wal.is_on_flash());
+    store.tally.note_write(op_count, len_bytes as u64, is_on_flash);
+    store.tally.note_logs(writer);
     store.publish(last_seq);
     let log_len_bytes = writer.wal.as_ref().map_or(0, |wal| wal.len_bytes());
     if writer.look_at_bytes <= log_len_bytes {

@@ -44,13 +44,6 @@ pub struct Request {
     pub last_event: Option<String>,
 }
 
-impl Request {
-    /// The value of `name` in the query.
-    pub fn query_value(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-}
-
 /// What a request gets.
 pub enum Reply {
     /// A page.
