@@ -1,9 +1,12 @@
 //! `checkpoint`: states of a store that are kept on its drive, sharing tables with it.
 
+use crate::count::grouped;
 use crate::error::{CliError, Context};
+use crate::output::Table;
 use crate::session::Session;
 use crate::store::{DriveArgs, ReadDriveArgs, Store};
-use imbrex_engine::Db;
+use imbrex_disk::ByteSize;
+use imbrex_engine::{Db, Pins};
 use serde_json::json;
 
 /// `imbrex checkpoint ...`.
@@ -11,7 +14,7 @@ use serde_json::json;
 pub(crate) enum CheckpointCommand {
     /// Keep the store as it is now, under a name; costs a flush, and the space of tables that are replaced
     Make(MakeArgs),
-    /// List the checkpoints of a store
+    /// List the checkpoints of a store, with the space that each keeps
     List(ListArgs),
     /// Delete a checkpoint, which gives back the space of tables that only it has
     Delete(DeleteArgs),
@@ -60,15 +63,55 @@ impl CheckpointCommand {
             CheckpointCommand::List(ListArgs { drive }) => {
                 let is_json = session.out.is_json()?;
                 drive.open_quiet()?.with(|store| {
-                    let names = store.db.checkpoints();
+                    let pins = store.db.pins();
                     if is_json {
-                        return session.out.json(&json!(names));
+                        return session.out.json(&json_of(&pins));
                     }
-                    names.iter().try_for_each(|name| session.out.line(name))
+                    if pins.checkpoints.is_empty() {
+                        return Ok(());
+                    }
+                    session.out.line(table_of(&pins).trim_end())
                 })
             }
         }
     }
+}
+
+fn json_of(pins: &Pins) -> serde_json::Value {
+    let checkpoints = pins.checkpoints.iter().map(|kept| {
+        json!({
+            "name": kept.name,
+            "tables": kept.table_count,
+            "bytes": kept.len_bytes,
+            "freed_by_delete_bytes": kept.own_len_bytes,
+        })
+    });
+    json!({
+        "checkpoints": checkpoints.collect::<Vec<_>>(),
+        "only_in_checkpoints_bytes": pins.checkpoints_len_bytes,
+    })
+}
+
+fn table_of(pins: &Pins) -> String {
+    let mut table = Table::new(&["checkpoint", "tables", "length", "freed by its deletion"]);
+    for kept in &pins.checkpoints {
+        table.row(vec![
+            kept.name.clone(),
+            grouped(kept.table_count as u64),
+            ByteSize(kept.len_bytes).to_string(),
+            ByteSize(kept.own_len_bytes).to_string(),
+        ]);
+    }
+    let own_bytes: u64 = pins.checkpoints.iter().map(|kept| kept.own_len_bytes).sum();
+    let shared_bytes = pins.checkpoints_len_bytes - own_bytes;
+    let mut text = table.text();
+    if shared_bytes > 0 {
+        text.push_str(&format!(
+            "\n{} more are freed when several of them are deleted\n",
+            ByteSize(shared_bytes)
+        ));
+    }
+    text
 }
 
 /// Opens checkpoint `name` of `store` to read it.

@@ -129,7 +129,7 @@ impl CreateArgs {
         session.out.report(&report)?;
         if let (Some(usual), Some(zones)) = (shortened_from, geometry.zones()) {
             note(format!(
-                "imbrex: note: zones of {} instead of {}, because the drive would be too small; --zone-len sets a length",
+                "imbrex: note: zones of {} instead of {}, because the drive would have too few; --zone-len sets a length",
                 ByteSize(zones.zone_len.bytes()),
                 ByteSize(usual.bytes()),
             ));

@@ -248,6 +248,11 @@ impl CompactArgs {
             report.row("removed", format!("{} entries", grouped(removed)), removed);
             let freed_bytes = live_bytes.saturating_sub(bytes_left);
             report.row("freed", ByteSize(freed_bytes).to_string(), freed_bytes);
+            let kept_bytes = store.db.pins().checkpoints_len_bytes;
+            if kept_bytes > 0 {
+                let kept = ByteSize(kept_bytes).to_string();
+                report.row("kept by checkpoints", kept, kept_bytes);
+            }
             let told = session.out.report(&report);
             // Merges that ended before an interruption are kept, and were reported above.
             done.context(|| "cannot compact").and(told)

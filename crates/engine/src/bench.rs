@@ -23,6 +23,7 @@ mod key;
 mod losses;
 mod memtable;
 mod merge;
+mod pins;
 mod range_del;
 mod read {
     mod covers;

@@ -1,5 +1,6 @@
 //! Why the engine refused a request, or failed to carry it out.
 
+use crate::pins::Pins;
 use imbrex_files::{ByteSize, FilesError, SpaceUse};
 
 /// The place in [`EngineError::NoSpace`] for a store whose logs had to stay when it was opened.
@@ -9,10 +10,14 @@ pub(crate) const FOR_THE_LOGS: &str = "for what the logs hold";
 pub(crate) const IN_THE_CATALOG: &str = "in the catalog";
 
 /// What the operator should do when there is no space at `place`.
-fn advice(place: &str) -> &'static str {
-    match place {
+fn advice(place: &str, pins: &Pins) -> String {
+    let advice = match place {
         FOR_THE_LOGS => "delete a checkpoint or a keyspace",
         _ => "delete data and compact",
+    };
+    match pins.clause() {
+        Some(clause) => format!("{clause}; {advice}"),
+        None => advice.to_owned(),
     }
 }
 
@@ -132,7 +137,7 @@ pub enum EngineError {
         ByteSize(*.needed_bytes).apart(ByteSize(*.free_bytes))[0],
         ByteSize(*.needed_bytes).apart(ByteSize(*.free_bytes))[1],
         usage(place, .space, *.free_bytes),
-        advice(place)
+        advice(place, .pins)
     )]
     NoSpace {
         /// What is nearly full: "on the drive" or "in the catalog". Or what needs the room: "for a
@@ -144,6 +149,8 @@ pub enum EngineError {
         free_bytes: u64,
         /// How the space is used.
         space: Box<SpaceUse>,
+        /// What is kept for checkpoints and snapshots.
+        pins: Box<Pins>,
     },
     /// An earlier write failed, so it is unknown which writes are durable. Reads still work.
     ///
@@ -255,7 +262,8 @@ mod tests {
             catalog,
             ..SpaceUse::default()
         };
-        EngineError::NoSpace { place, needed_bytes, free_bytes, space: Box::new(space) }.to_string()
+        let (space, pins) = (Box::new(space), Box::default());
+        EngineError::NoSpace { place, needed_bytes, free_bytes, space, pins }.to_string()
     }
 
     /// The sizes were numbers of eight digits.

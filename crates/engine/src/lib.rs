@@ -101,6 +101,7 @@ mod merge;
 mod metrics;
 mod open;
 mod options;
+mod pins;
 mod range_del;
 mod read;
 pub mod salvage;
@@ -126,6 +127,7 @@ pub use open::scrub::{MendedFrom, ScrubbedTable, mend_table};
 pub use options::{
     CompactionKind, Compression, KeyspaceOptions, OpenMode, Options, ReadOptions, WriteOptions,
 };
+pub use pins::{CheckpointPins, Pins};
 pub use read::{Entries, Iter, prefix_end};
 pub use snapshot::Snapshot;
 pub use totals::{Total, Totals};

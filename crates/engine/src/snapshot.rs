@@ -5,19 +5,31 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The sequence numbers of the snapshots held, each with the number of its holders.
+/// The sequence numbers of the snapshots held, each with its holders.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    held: Mutex<BTreeMap<Seq, usize>>,
+    held: Mutex<BTreeMap<Seq, Holders>>,
+}
+
+#[derive(Debug)]
+struct Holders {
+    count: usize,
+    /// How much had been written to the store, at most, when the first of them came.
+    at_bytes: u64,
 }
 
 impl Snapshots {
     /// Takes a snapshot at the number that `visible` returns. `visible` is called under the lock,
     /// so a compaction that listed the snapshots earlier has seen no write newer than that number.
-    pub(crate) fn take(self: &Arc<Self>, visible: impl FnOnce() -> Seq) -> Snapshot {
+    /// `written_bytes` is how much had been written to the store before.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        written_bytes: u64,
+        visible: impl FnOnce() -> Seq,
+    ) -> Snapshot {
         let mut held = self.held.lock();
         let seq = visible();
-        *held.entry(seq).or_default() += 1;
+        held.entry(seq).or_insert(Holders { count: 0, at_bytes: written_bytes }).count += 1;
         Snapshot { seq, owner: Arc::clone(self) }
     }
 
@@ -28,7 +40,12 @@ impl Snapshots {
 
     /// How many snapshots are held.
     pub(crate) fn count(&self) -> usize {
-        self.held.lock().values().sum()
+        self.held.lock().values().map(|holders| holders.count).sum()
+    }
+
+    /// How much had been written when the oldest snapshot was taken; `None` if none is held.
+    pub(crate) fn oldest_at_bytes(&self) -> Option<u64> {
+        self.held.lock().values().next().map(|holders| holders.at_bytes)
     }
 }
 
@@ -55,9 +72,9 @@ impl Snapshot {
 impl Drop for Snapshot {
     fn drop(&mut self) {
         let mut held = self.owner.held.lock();
-        if let Some(count) = held.get_mut(&self.seq) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(holders) = held.get_mut(&self.seq) {
+            holders.count -= 1;
+            if holders.count == 0 {
                 held.remove(&self.seq);
             }
         }

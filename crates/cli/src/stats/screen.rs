@@ -53,6 +53,11 @@ fn holds(store: &Store, metrics: &Metrics) -> String {
         row("", format!("and {}; --all lists them", counted(more as u64, "more keyspace")));
     }
     row("space", space(&store.files.space()));
+    let pins = store.db.pins();
+    if pins.checkpoints_len_bytes > 0 {
+        let count = counted(pins.checkpoints.len() as u64, "checkpoint");
+        row("", format!("{} are live only for {count}", bytes(pins.checkpoints_len_bytes)));
+    }
     if let Some(stats) = store.tiers.as_ref().and_then(|tiers| tiers.tier_stats()) {
         row(
             "flash drive",

@@ -9,10 +9,10 @@ fn a_new_drive_is_described_and_takes_little_space() {
     let info = imbrex(&["drive", "info", drive.path_str(), "--format", "json"]).json();
     assert_eq!(info["capacity"], 4_u64 << 30);
     assert_eq!(info["recording"], "zoned");
-    assert_eq!(info["zones"]["count"], 16);
+    assert_eq!(info["zones"]["count"], 64);
     assert!(info["on_the_host"].as_u64().unwrap() < 4 << 20, "{info}");
     let text = imbrex(&["drive", "info", drive.path_str()]).ok();
-    assert!(text.contains("16 of 256 MiB, 2 of them conventional"), "{text}");
+    assert!(text.contains("64 of 64.0 MiB, 2 of them conventional"), "{text}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn the_drive_is_drawn_as_text_svg_and_json() {
     drive.run_with(json_lines(1000, 0).as_bytes(), "load", &["-"]).ok();
     drive.run("compact", &[]).ok();
     let text = imbrex(&["drive", "zones", drive.path_str()]).ok();
-    assert!(text.starts_with("16 zones of 256 MiB: 2 conventional"), "{text}");
+    assert!(text.starts_with("64 zones of 64.0 MiB: 2 conventional"), "{text}");
     assert!(text.contains("level "), "{text}");
     let svg = drive.beside("map.svg");
     let svg = svg.to_str().unwrap();
@@ -68,9 +68,9 @@ fn the_drive_is_drawn_as_text_svg_and_json() {
     let told = imbrex(&[&to_svg[..], &["--format", "json"]].concat()).json();
     assert_eq!(told, serde_json::json!({ "svg": svg }));
     let svg = std::fs::read_to_string(svg).unwrap();
-    assert_eq!(svg.matches("<title>").count(), 16);
+    assert!(svg.matches("<title>").count() > 4, "empty zones are one strip");
     let json = imbrex(&["drive", "zones", drive.path_str(), "--format", "json"]).json();
-    assert_eq!(json["zones"].as_array().unwrap().len(), 16);
+    assert_eq!(json["zones"].as_array().unwrap().len(), 64);
 }
 
 #[test]

@@ -321,18 +321,15 @@ fn a_drive_that_is_too_small_is_refused_at_its_creation() {
 #[test]
 fn zones_are_shortened_for_a_small_drive_and_the_least_length_is_named() {
     let shelf = Shelf::new();
-    for (content, zone_len) in [(&[][..], "128 MiB"), (&["--no-store"], "32.0 MiB")] {
+    for content in [&[][..], &["--no-store"]] {
         let made = shelf.create("d", &[&["--capacity", "1GiB"], content].concat());
-        assert!(
-            made.stderr.contains(&format!("note: zones of {zone_len} instead of 256 MiB")),
-            "{}",
-            made.stderr
-        );
-        assert!(made.ok().contains(&format!("of {zone_len}, ")));
+        let note = "note: zones of 16.0 MiB instead of 256 MiB";
+        assert!(made.stderr.contains(note), "{}", made.stderr);
+        assert!(made.ok().contains("64 of 16.0 MiB, "));
         std::fs::remove_file(shelf.path("d")).unwrap();
     }
     let named = ["--capacity", "1GiB", "--zone-len", "256MiB"];
-    shelf.create("d", &named).fails(2, &["1 GiB with zones of 256 MiB", "or zones of 128 MiB"]);
+    shelf.create("d", &named).fails(2, &["1 GiB with zones of 256 MiB", "or zones of 16 MiB"]);
     let refused = shelf.create("d", &["--capacity", "1MiB"]);
     let least = refused.stderr.split("; use ").nth(1).unwrap().split(" or more").next().unwrap();
     let least = least.replace(' ', "");

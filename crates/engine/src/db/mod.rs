@@ -16,6 +16,7 @@ use crate::open::check::CheckReport;
 use crate::open::parts::{KeyspaceParts, parts_of};
 use crate::open::recover::{DEFAULT_KEYSPACE, Recovery, recover};
 use crate::options::{KeyspaceOptions, Options, WriteOptions};
+use crate::pins::Pins;
 use crate::snapshot::Snapshot;
 use crate::store::commit::Change;
 use crate::store::due;
@@ -238,7 +239,14 @@ impl Db {
 
     /// A snapshot of the store now.
     pub fn snapshot(&self) -> Snapshot {
-        self.store().snapshots.take(|| self.store().visible())
+        let written_bytes = self.store().tally.user_bytes.load(Ordering::Relaxed);
+        self.store().snapshots.take(written_bytes, || self.store().visible())
+    }
+
+    /// What checkpoints and snapshots keep that the newest state does not need. Cost: a walk over the names
+    /// of all files if there is a checkpoint.
+    pub fn pins(&self) -> Pins {
+        self.store().pins()
     }
 
     /// Makes everything written so far durable.

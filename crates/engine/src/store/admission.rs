@@ -244,7 +244,7 @@ impl Store {
     /// The error of a write that is refused.
     pub(crate) fn refusal(&self, shortage: Shortage) -> EngineError {
         let Shortage { place, needed_bytes, free_bytes } = shortage;
-        let space = Box::new(self.files.space());
+        let (space, pins) = (Box::new(self.files.space()), Box::new(self.pins()));
         let place = match place {
             Place::Drive => "on the drive",
             Place::Catalog => IN_THE_CATALOG,
@@ -252,11 +252,11 @@ impl Store {
             Place::Compaction => {
                 if let Some(needed_bytes) = due::due_compaction_cost_bytes(self) {
                     let (place, free_bytes) = ("for a compaction", self.room().len_bytes);
-                    return EngineError::NoSpace { place, needed_bytes, free_bytes, space };
+                    return EngineError::NoSpace { place, needed_bytes, free_bytes, space, pins };
                 }
                 "on the drive"
             }
         };
-        EngineError::NoSpace { place, needed_bytes, free_bytes, space }
+        EngineError::NoSpace { place, needed_bytes, free_bytes, space, pins }
     }
 }

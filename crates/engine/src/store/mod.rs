@@ -36,6 +36,7 @@ pub(crate) mod keyspace;
 mod lifetime;
 pub(crate) mod limits;
 mod moment;
+mod pinned;
 mod slices;
 pub(crate) mod space;
 mod tables;

@@ -13,9 +13,17 @@ pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), EngineErr
     Err(EngineError::BadName { what, name: name.chars().take(64).collect(), rule })
 }
 
+/// The prefix of the names of all checkpoints' tables.
+pub(crate) const CHECKPOINTS: &str = "checkpoint/";
+
 /// The prefix of the names of a checkpoint's tables.
 pub(crate) fn names_prefix(checkpoint: &str) -> String {
-    format!("checkpoint/{checkpoint}/")
+    format!("{CHECKPOINTS}{checkpoint}/")
+}
+
+/// The checkpoint in a name made by [`linked_name`], and the table's name in the store.
+pub(crate) fn linked_table(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix(CHECKPOINTS)?.split_once('/')
 }
 
 /// The name of a table within a checkpoint.

@@ -6,7 +6,8 @@ use imbrex_clockwork::{Order, Prng, Runtime};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use imbrex_engine::{
-    Db, EngineError, Keyspace, KeyspaceOptions, Options, ReadOptions, WriteBatch, WriteOptions,
+    Db, EngineError, Keyspace, KeyspaceOptions, Options, Pins, ReadOptions, WriteBatch,
+    WriteOptions,
 };
 use imbrex_files::{
     Commit, CommitKind, FileBuffer, FileKind, FileLayer, Files, FormatOptions, Hints,
@@ -279,6 +280,40 @@ fn space_that_a_reader_gave_back_is_found() {
     overwrite(&ks, &mut prng, KEY_COUNT, 10_000).unwrap();
     assert_eq!(ks.prefix("key").unwrap().count() as u64, KEY_COUNT);
     assert!(db.check().unwrap().is_sound());
+}
+
+/// A refusal tells what checkpoints and snapshots keep: without that, an operator deletes data and gains nothing.
+#[test]
+fn a_refusal_tells_what_checkpoints_and_snapshots_keep() {
+    const KEY_COUNT: u64 = 15_000;
+    let (runtime, files) = small_drive();
+    let keyspace = KeyspaceOptions { table_len_bytes: 512 << 10, ..small().keyspace };
+    let options = Options { memtable_len_bytes: 512 << 10, keyspace, ..small() };
+    let db = Db::open(files, runtime, options).unwrap();
+    let (ks, mut prng) = (db.default_keyspace(), Prng::new(7));
+    overwrite(&ks, &mut prng, KEY_COUNT, KEY_COUNT).unwrap();
+    db.checkpoint("before").unwrap();
+    db.checkpoint("again").unwrap();
+    assert_eq!(db.pins().checkpoints_len_bytes, 0, "the store has the same tables");
+    let snapshot = db.snapshot();
+    let refused = overwrite(&ks, &mut prng, KEY_COUNT, 100_000).unwrap_err();
+    let told = refused.to_string();
+    assert!(told.contains("are live only for checkpoints"), "{told}");
+    assert!(told.contains("snapshots that are open keep up to"), "{told}");
+    let pins = db.pins();
+    assert!(pins.checkpoints_len_bytes > 10 << 20, "{pins:?}");
+    assert!(
+        pins.checkpoints.iter().all(|kept| kept.own_len_bytes == 0),
+        "both have each: {pins:?}"
+    );
+    drop(snapshot);
+    db.delete_checkpoint("again").unwrap();
+    let alone = db.pins();
+    assert_eq!(alone.checkpoints[0].own_len_bytes, alone.checkpoints_len_bytes, "{alone:?}");
+    assert_eq!((alone.snapshot_count, alone.since_snapshot_bytes), (0, 0));
+    db.delete_checkpoint("before").unwrap();
+    assert_eq!(db.pins(), Pins::default());
+    overwrite(&ks, &mut prng, KEY_COUNT, 10_000).unwrap();
 }
 
 /// As above, but compactions had room to begin and not to finish. Each further one was smaller,
