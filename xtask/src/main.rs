@@ -18,7 +18,7 @@ mod wheel;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use imbrex_system_tests::{
-    adapters, block, browser, databases, filesystems, stress, ublk, ycsb, zoned,
+    adapters, block, browser, databases, filesystems, python, stress, ublk, ycsb, zoned,
 };
 use std::process::ExitCode;
 
@@ -132,6 +132,8 @@ enum Chore {
     ///
     /// Installs what is missing where it may; else it fails, naming the packages.
     Browser(browser::BrowserArgs),
+    /// Tests the Python package in the system's Python and in the newest one of this machine.
+    Python,
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
@@ -196,6 +198,7 @@ fn run() -> Result<()> {
         Chore::Ycsb { what: None } => ycsb::run(&root, false),
         Chore::Ycsb { what: Some(YcsbChore::Compare(args)) } => ycsb::compare::run(&root, &args),
         Chore::Browser(args) => browser::run(&root, false, &args),
+        Chore::Python => python::run(&root, false),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

@@ -4,6 +4,7 @@
 //!   databases   adapters  stress  databases     RocksDB, LevelDB, HyperLevelDB --> adapters/ --> C API
 //!   clients     block  ycsb                     NBD clients --> imbrex serve;  YCSB and Redis, imbrex ycsb
 //!   browsers    browser                         Chromium --> imbrex serve http, imbrex lab
+//!   languages   python                          the system's Python and a newer one --> the package `imbrex`
 //!   kernels     filesystems                     ext4, xfs, btrfs --> imbrex serve --> a drive that loses power
 //!               ublk  zoned  (guest)            a virtual machine's kernel: block devices of imbrex, zoned drives
 //!                  |
@@ -13,7 +14,7 @@
 //! Each module above the ground is one chore of `cargo xtask`: its arguments, and a function that runs it.
 //!
 //! Invariants
-//!   T1  A test uses only what a user has: the program `imbrex`, the C API, the adapters. It links no crate of the
+//!   T1  A test uses only what a user has: the program `imbrex`, the C API, the Python package, the adapters. It links no crate of the
 //!       stack, and Cargo holds that: this crate depends on none.
 //!   T2  A test runs, fails, or prints `SKIPPED:` with what was not tested ([`packages::skip`]).
 //!   T3  As a step of the gate a test builds no crate: [`cargo::build`] returns at once.
@@ -30,6 +31,7 @@ pub mod filesystems;
 mod guest;
 pub mod packages;
 pub mod program;
+pub mod python;
 mod random;
 mod report;
 pub mod scratch;

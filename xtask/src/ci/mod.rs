@@ -8,7 +8,7 @@
 //!   lane 1:  tests  doc-tests  torture          two cores' worth of work
 //!   lane 2:  adapters                           these wait for other programs
 //!   lane 3:  filesystems
-//!   lane 4:  block  ycsb  demo  pages  browser
+//!   lane 4:  block  ycsb  demo  pages  browser  python
 //! ```
 //!
 //! Each step is a process of its own (`step`), whose processor time is kept and compared (`times`).
@@ -34,7 +34,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use commit::Commit;
 use imbrex_system_tests::browser::{self, BrowserArgs};
 use imbrex_system_tests::scratch::Scratch;
-use imbrex_system_tests::{adapters, block, filesystems, ycsb};
+use imbrex_system_tests::{adapters, block, filesystems, python, ycsb};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -93,6 +93,7 @@ const LANES: [&[Step]; 4] = [
         ("demo", |root| program(root, "imbrex", &["demo"])),
         ("pages", pages::run),
         ("browser", |root| browser::run(root, true, &BrowserArgs::default())),
+        ("python", |root| python::run(root, true)),
     ],
 ];
 
