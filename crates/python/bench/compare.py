@@ -3,13 +3,13 @@
     pip install ./crates/python plyvel rocksdict
     python3 crates/python/bench/compare.py --directory /dev/shm
 
-Every round gives each store a new directory, in turn, and does the same calls with the same bytes. The table has the
-median over the rounds, and how many times the other stores' median ours is. All have a write buffer and a cache of the
+Every round gives each store a new directory, in turn, and does the same calls with the same bytes. All have a write buffer and a cache of the
 same length, Bloom filters of 10 bits, and no sync but where it says so.
 """
 
 import argparse
 import gc
+import json
 import os
 import platform
 import random
@@ -199,7 +199,8 @@ def main():
     parser.add_argument("--value-len", type=int, default=100, help="bytes of a value [100]")
     parser.add_argument("--synced", type=int, default=2000, help="puts with sync [2000]")
     parser.add_argument("--rounds", type=int, default=5, help="rounds [5]")
-    parser.add_argument("--directory", default=None, help="where the stores lie [the temporary directory]")
+    parser.add_argument("--directory", help="where the stores lie [the temporary directory]")
+    parser.add_argument("--data", help="also write the table to this data file of a results page")
     args = parser.parse_args()
     rates, versions, steps = {}, {}, phases(args)
     for round_number in range(args.rounds):
@@ -221,19 +222,43 @@ def main():
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
         print(f"round {round_number + 1} of {args.rounds}", file=sys.stderr)
-    show(args, rates, versions, [name for name, count, _ in steps if count])
+    title, columns, rows = table(args, rates, [name for name, count, _ in steps if count])
+    print(f"Python {platform.python_version()}, " + ", ".join(f"{n} {v}" for n, v in versions.items()))
+    print(f"{title}:\n")
+    for cells in [columns, ["---"] * len(columns), *rows]:
+        print("| " + " | ".join(map(str, cells)) + " |")
+    if args.data:
+        write_data(args.data, title, columns, rows)
 
 
-def show(args, rates, versions, names):
+def table(args, rates, names):
     stores = [kind.name for kind in STORES]
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores; " + ", ".join(f"{n} {v}" for n, v in versions.items()))
-    print(f"{args.count:,} keys of 16 bytes, values of {args.value_len}; median of {args.rounds} rounds\n")
-    print("| thousand operations a second | " + " | ".join(stores) + " | " + " | ".join(f"imbrex / {n}" for n in stores[1:]) + " |")
-    print("|---" * (2 * len(stores)) + "|")
+    title = (
+        f"{args.count:,} keys of 16 bytes, values of {args.value_len}: thousand operations a second, median of "
+        f"{args.rounds} rounds; ratios with the least and the most of the rounds"
+    )
+    columns = ["operation", *stores, *(f"imbrex / {other}" for other in stores[1:])]
+    rows = []
     for name in names:
-        medians = [statistics.median(rates[name, store]) for store in stores]
-        cells = [f"{median / 1000:.4g}" for median in medians] + [f"{medians[0] / other:.2f}" for other in medians[1:]]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+        row = [name, *(f"{statistics.median(rates[name, store]) / 1000:.4g}" for store in stores)]
+        for other in stores[1:]:
+            ratios = [ours / theirs for ours, theirs in zip(rates[name, stores[0]], rates[name, other])]
+            row.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        rows.append(row)
+    return title, columns, rows
+
+
+def write_data(path, title, columns, rows):
+    """Replaces the command and the first table of a data file; a person states commit, date, machine and limits."""
+    with open(path) as file:
+        data = json.load(file)
+    words = sys.argv[1:]
+    at = words.index("--data")
+    data["command"] = " ".join(["python3", "crates/python/bench/compare.py", *words[:at], *words[at + 2 :]])
+    data["tables"] = [{"title": title, "columns": [{"name": name} for name in columns], "rows": rows}]
+    with open(path, "w") as file:
+        json.dump(data, file, indent=1)
+        file.write("\n")
 
 
 if __name__ == "__main__":

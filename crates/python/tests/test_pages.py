@@ -1,13 +1,18 @@
 """The examples of the guide and of the package run, and its types describe what there is."""
 
 import ast
+import contextlib
 import doctest
 import inspect
+import io
+import json
 import os
 import pathlib
 import re
+import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import imbrex
 
@@ -41,6 +46,33 @@ class Pages(unittest.TestCase):
         page = (root() / "docs/guide/python.md").read_text()
         blocks = re.findall(r"```pycon\n(.*?)```", page, re.S)
         self.run_examples("\n".join(blocks), "docs/guide/python.md")
+
+
+class Notebook(unittest.TestCase):
+    def test_its_cells_run(self):
+        """With a hundredth of the work, and with nothing drawn, since the gate has no matplotlib."""
+        path = root() / "crates/python/notebooks/layouts.ipynb"
+        book = json.loads(path.read_text())
+        self.assertLess(path.stat().st_size, 50_000)
+        drawn = unittest.mock.MagicMock()
+        drawn.pyplot.get_cmap.return_value.colors = range(10)
+
+        def subplots(_rows=1, columns=1, **_):
+            axes = [unittest.mock.MagicMock() for _ in range(columns)]
+            return drawn.figure, axes if columns > 1 else axes[0]
+
+        drawn.pyplot.subplots = subplots
+        names = {}
+        with unittest.mock.patch.dict(sys.modules, {"matplotlib": drawn, "matplotlib.pyplot": drawn.pyplot}):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                for cell in book["cells"]:
+                    if cell["cell_type"] == "code":
+                        text = "".join(cell["source"])
+                        for whole, part in [("200_000", "2_000"), ("150_000", "1_500"), (":2000", ":20"), ("step=3000", "step=30")]:
+                            text = text.replace(whole, part)
+                        exec(compile(text, path.name, "exec"), names)
+        self.assertIn("none is missing in the middle: True", printed.getvalue())
+        self.assertEqual(len(names["reports"]), 6)
 
 
 class Stubs(unittest.TestCase):
