@@ -42,9 +42,34 @@ pub(crate) struct Door {
 }
 
 impl DoorArgs {
+    /// A door at `address`, for this machine only.
+    pub(crate) fn at(address: &str) -> DoorArgs {
+        DoorArgs {
+            listen: address.to_owned(),
+            socket: None,
+            allow_remote: false,
+            token: None,
+            tls_cert: None,
+            tls_key: None,
+        }
+    }
+
     /// Opens the door and tells its address.
     pub(crate) fn open(&self, site: Arc<dyn Site>, out: &mut Output) -> Result<Door, CliError> {
         let is_json = out.is_json()?;
+        let (door, url) = self.open_quietly(site)?;
+        if is_json {
+            note(format!("imbrex: the page is at {url}"));
+        } else {
+            out.line(format!("the page is at {url}"))?;
+            out.line("Ctrl-C ends it")?;
+            out.flush()?;
+        }
+        Ok(door)
+    }
+
+    /// Opens the door; returns its address as well.
+    pub(crate) fn open_quietly(&self, site: Arc<dyn Site>) -> Result<(Door, String), CliError> {
         let listener = self.listener()?;
         let mut options = ServerOptions::new(Arc::new(WallClock::new()));
         options.tls = self.tls()?;
@@ -82,14 +107,7 @@ impl DoorArgs {
             }
         };
         crew.start("page", serve).context(|| "cannot start a thread for the page")?;
-        if is_json {
-            note(format!("imbrex: the page is at {url}"));
-        } else {
-            out.line(format!("the page is at {url}"))?;
-            out.line("Ctrl-C ends it")?;
-            out.flush()?;
-        }
-        Ok(Door { server, crew })
+        Ok((Door { server, crew }, url))
     }
 
     fn listener(&self) -> Result<Listener, CliError> {

@@ -80,6 +80,9 @@ const SLICE_NS: u64 = 50_000_000;
 /// Memory for the lines of a run.
 const FEED_LEN_BYTES: usize = 192 << 20;
 
+/// The fields of the page's form.
+const FIELDS: [&str; 7] = ["layout", "capacity", "live", "value", "work", "arrivals", "speed"];
+
 /// Writes between two syncs.
 const SYNC_EVERY: u64 = 1000;
 
@@ -158,6 +161,9 @@ impl Desk for OrderDesk {
 }
 
 fn spec_of(form: &[(String, String)]) -> Result<(LabSpec, Speed), String> {
+    if let Some((unknown, _)) = form.iter().find(|(key, _)| !FIELDS.contains(&&key[..])) {
+        return Err(format!("{unknown:?} is no field; fields are {}", FIELDS.join(", ")));
+    }
     let value = |name: &str| {
         let found = form.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).ok_or_else(|| format!("{name} is missing"))

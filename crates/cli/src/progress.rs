@@ -35,12 +35,59 @@ struct Way {
     also: Mutex<Option<String>>,
 }
 
+/// A line that is written anew while work goes on, on a terminal only, until it is ended.
+#[derive(Debug)]
+pub(crate) struct LiveLine {
+    bar: ProgressBar,
+}
+
+impl LiveLine {
+    /// A line with what `text` returns every half second, given the time since the start.
+    pub(crate) fn new(
+        text: impl Fn(Duration) -> String + Send + Sync + Clone + 'static,
+    ) -> LiveLine {
+        let line = move |state: &ProgressState, out: &mut dyn Write| {
+            let _ = out.write_str(&text(state.elapsed()));
+        };
+        LiveLine { bar: bar_with(line, LIVE_LINE_EVERY) }
+    }
+
+    /// Prints a separate line to standard error, above the live one.
+    pub(crate) fn line(&self, text: &str) {
+        self.bar.suspend(|| note(text));
+    }
+
+    /// Removes the line for good.
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar on a terminal, hidden elsewhere, that consists of what `line` writes.
+fn bar_with(
+    line: impl Fn(&ProgressState, &mut dyn Write) + Send + Sync + Clone + 'static,
+    every: Duration,
+) -> ProgressBar {
+    let style = ProgressStyle::with_template("{line}")
+        .expect("the template is a constant")
+        .with_key("line", line);
+    let is_terminal = std::io::stderr().is_terminal();
+    let target =
+        if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(None, target).with_style(style);
+    if is_terminal {
+        bar.enable_steady_tick(every);
+    }
+    bar
+}
+
 /// No total.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Work shorter than this shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
 const REDRAWN_EVERY: Duration = Duration::from_millis(200);
+const LIVE_LINE_EVERY: Duration = Duration::from_millis(500);
 const BAR_LEN_CHARS: u64 = 30;
 
 impl Progress {
@@ -61,17 +108,7 @@ impl Progress {
                 }
             }
         };
-        let style = ProgressStyle::with_template("{line}")
-            .expect("the template is a constant")
-            .with_key("line", line);
-        let is_terminal = std::io::stderr().is_terminal();
-        let target =
-            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
-        if is_terminal {
-            bar.enable_steady_tick(REDRAWN_EVERY);
-        }
-        Progress { bar, way }
+        Progress { bar: bar_with(line, REDRAWN_EVERY), way }
     }
 
     /// Sets the current position; cheap.

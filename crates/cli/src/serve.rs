@@ -5,13 +5,15 @@
 
 mod http;
 mod kernel;
+mod live;
 
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
 
+use self::live::{Counting, Live};
 use crate::count::grouped;
 use crate::device::note_findings;
-use crate::door::resolved;
+use crate::door::{Door, DoorArgs, resolved};
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{Report, note};
@@ -100,6 +102,9 @@ pub(crate) struct ServeArgs {
     /// in .zst
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Answer a collector of metrics at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<String>,
     /// For tests: cut the drive's power after this many writes, flushes and zone resets
     #[arg(long, hide = true, value_name = "EVENTS", requires = "drive")]
     cut_after: Option<u64>,
@@ -132,7 +137,8 @@ impl ServeArgs {
         let served = self.opened()?;
         let shown = self.shown();
         let len_bytes = served.device.geometry().len().bytes();
-        let device = self.sectors(&served)?;
+        let live = Live::default();
+        let device = self.sectors(&served, &live)?;
         let export = Export {
             name: self.name.clone(),
             description: format!("{shown}, {}", ByteSize(len_bytes)),
@@ -144,6 +150,10 @@ impl ServeArgs {
         options.tls = tls;
         let is_sealed = options.tls.is_some();
         let server = Server::new(export, options).context(|| format!("cannot serve {shown}"))?;
+        let server = Arc::new(server);
+        let counted = Arc::clone(&server);
+        let counting = Counting::new(&served, &shown, move || counted.counts());
+        let metrics = self.open_metrics(&counting)?;
         if listener.has_replaced() {
             note(format!("imbrex: {listener}: replaced the socket of a server that has ended"));
         }
@@ -164,7 +174,12 @@ impl ServeArgs {
             session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
         };
         let told = told.and_then(|()| session.out.flush());
+        live.begin(&counting);
         let outcome = serve(&server, &listener, &session.interrupt);
+        live.end();
+        if let Some(door) = metrics {
+            door.close();
+        }
         let (counts, panics) = (server.counts(), server.panics());
         let tell = |report: &mut Report| {
             report.row("address", url.as_str(), url.as_str());
@@ -189,14 +204,31 @@ impl ServeArgs {
     }
 
     /// The device in sectors of the size asked for; its failures are reported when they happen.
-    fn sectors(&self, served: &Served) -> Result<Arc<SectorDevice>, CliError> {
+    fn sectors(&self, served: &Served, live: &Live) -> Result<Arc<SectorDevice>, CliError> {
         let sector_len =
             if self.sector_size == "4096" { SectorLen::Bytes4096 } else { SectorLen::Bytes512 };
         let shown = self.shown();
         let device = SectorDevice::new(Arc::clone(&served.device), sector_len)
             .map_err(|error| cannot_serve(&shown, &error))?;
-        let tell = move |story: &str| note(format!("imbrex: warning: {shown} failed at {story}"));
+        let live = live.clone();
+        let tell = move |story: &str| {
+            live.note(&format!("imbrex: warning: {shown} failed at {story}"));
+        };
         Ok(Arc::new(device.with_waits(served.waits).telling(tell)))
+    }
+
+    /// Opens the door for a collector, if the user asked for one.
+    fn open_metrics(&self, counting: &Counting) -> Result<Option<Door>, CliError> {
+        let Some(address) = &self.metrics else { return Ok(None) };
+        if !resolved(address)?.ip().to_canonical().is_loopback() {
+            return Err(CliError::usage(format!(
+                "cannot answer a collector at {address}: other machines can reach it, and metrics have no password; \
+                 name an address of this machine"
+            )));
+        }
+        let (door, url) = DoorArgs::at(address).open_quietly(Arc::new(counting.clone()))?;
+        note(format!("imbrex: metrics at {url}metrics"));
+        Ok(Some(door))
     }
 
     fn shown(&self) -> String {

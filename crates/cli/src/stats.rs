@@ -93,7 +93,7 @@ fn levels(report: &mut Report, metrics: &Metrics) {
                     "{} in {}, {}, {} entries",
                     ByteSize(level.len_bytes),
                     counted(level.table_count as u64, "table"),
-                    counted(level.run_count as u64, "sorted run"),
+                    counted(level.run_count as u64, "run"),
                     grouped(level.entry_count)
                 ),
                 json!({
@@ -119,7 +119,7 @@ fn partitions(report: &mut Report, own: &PartitionMetrics) {
     if totals.flash_len_bytes > 0 {
         bytes(report, "of that waiting on flash", totals.flash_len_bytes);
     }
-    count(report, "most runs above one partition's base", totals.run_count_max as u64);
+    count(report, "most runs above a base", totals.run_count_max as u64);
     bytes(report, "dead in tables, at most", totals.dead_len_bytes_max);
     let Some(merge) = &own.base_merge else { return };
     report.row("base merge", merge_words(merge), merge_json(merge));
@@ -227,6 +227,21 @@ fn drive_counters(report: &mut Report, counters: &Counters, metrics: &Metrics) {
     count(report, "seeks", counters.seeks);
     let busy_s = counters.busy_ns as f64 / 1e9;
     report.row("busy time", format!("{busy_s:.3} s"), json!({ "total_ns": counters.busy_ns }));
+    for (activity, own) in counters.by_activity.iter() {
+        let name = activity.name();
+        bytes(report, &format!("read for {name}"), own.read_bytes);
+        bytes(report, &format!("written for {name}"), own.written_bytes);
+        if counters.busy_ns > 0 {
+            let busy_s = own.busy_ns as f64 / 1e9;
+            let json = json!({
+                "total_ns": own.busy_ns,
+                "seek_ns": own.seek_ns,
+                "turn_ns": own.turn_ns,
+                "transfer_ns": own.transfer_ns,
+            });
+            report.row(format!("busy for {name}"), format!("{busy_s:.3} s"), json);
+        }
+    }
     if counters.busy_ns > 0 && metrics.user_op_count > 0 {
         let rate = metrics.user_op_count as f64 / busy_s;
         report.row("user writes per disk-second", grouped(rate as u64), rate);

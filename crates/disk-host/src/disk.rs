@@ -5,12 +5,13 @@ use crate::error::HostDiskError;
 use crate::ioctl::{SECTOR_LEN_BYTES, ZoneRequest};
 use crate::report::{self, SECTORS_PER_BLOCK};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Lba,
-    Persist, ReadRequest, Readable, Rule, Tally, ZoneAction, ZoneId, ZoneInfo, ZoneMark,
-    ZoneRecord, ZoneState, ZoneTable, write_zero_blocks,
+    Activity, ActivityHandle, BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, CountsActivities,
+    Disk, DiskError, Geometry, GeometrySpec, Lba, Persist, ReadRequest, Readable, Rule, Tally,
+    ZoneAction, ZoneId, ZoneInfo, ZoneMark, ZoneRecord, ZoneState, ZoneTable, write_zero_blocks,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A block device of this machine.
@@ -121,6 +122,19 @@ impl HostDisk {
             return Err(DiskError::ReadOnly);
         }
         if self.poisoned.load(Ordering::Acquire) { Err(DiskError::Poisoned) } else { Ok(()) }
+    }
+
+    fn read_one(&self, activity: Activity, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
+        let range = self.geometry.request(at, buf.len())?;
+        let len_bytes = buf.len();
+        match &self.zones {
+            Some(table) if table.check_read(range)? == Readable::InPart => {
+                table.read_written(range, buf, |at, buf| self.read_blocks(at, buf))?;
+            }
+            _ => self.read_blocks(at, buf)?,
+        }
+        self.tally.read(activity, len_bytes);
+        Ok(())
     }
 
     fn read_blocks(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
@@ -394,34 +408,15 @@ impl Disk for HostDisk {
     }
 
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        let range = self.geometry.request(at, buf.len())?;
-        let len_bytes = buf.len();
-        match &self.zones {
-            Some(table) if table.check_read(range)? == Readable::InPart => {
-                table.read_written(range, buf, |at, buf| self.read_blocks(at, buf))?;
-            }
-            _ => self.read_blocks(at, buf)?,
-        }
-        self.tally.read(len_bytes);
-        Ok(())
+        self.read_one(Activity::Other, at, buf)
     }
 
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        for request in requests.iter() {
-            self.geometry.request(request.at, request.buf.len())?;
-        }
-        // In ascending order, like one sweep of the arm.
-        let mut in_order: Vec<_> = requests.iter_mut().collect();
-        in_order.sort_by_key(|request| request.at);
-        in_order.into_iter().try_for_each(|request| self.read(request.at, request.buf))
+        self.read_batch_as(Activity::Other, requests)
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.gate_write()?;
-        let range = self.geometry.request(at, data.len())?;
-        self.write_blocks(range, data, persist)?;
-        self.tally.write(data.len());
-        Ok(())
+        self.write_as(Activity::Other, at, data, persist)
     }
 
     fn flush(&self) -> Result<(), DiskError> {
@@ -458,7 +453,7 @@ impl Disk for HostDisk {
         if through {
             self.flush_device()?;
         }
-        self.tally.write(range.len.bytes() as usize);
+        self.tally.write(Activity::Other, range.len.bytes() as usize);
         Ok(())
     }
 
@@ -524,5 +519,58 @@ impl Disk for HostDisk {
 
     fn counters(&self) -> Counters {
         self.tally.counters()
+    }
+
+    fn for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
+        Some(Arc::new(ActivityHandle::new(self, activity)))
+    }
+}
+
+/// Counts bytes only: the host does not observe what the drive's time goes to.
+impl CountsActivities for HostDisk {
+    fn read_batch_as(
+        &self,
+        activity: Activity,
+        requests: &mut [ReadRequest<'_>],
+    ) -> Result<(), DiskError> {
+        if let [request] = requests {
+            return self.read_one(activity, request.at, request.buf);
+        }
+        for request in requests.iter() {
+            self.geometry.request(request.at, request.buf.len())?;
+        }
+        // In ascending order, like one sweep of the arm.
+        let mut in_order: Vec<_> = requests.iter_mut().collect();
+        in_order.sort_by_key(|request| request.at);
+        in_order
+            .into_iter()
+            .try_for_each(|request| self.read_one(activity, request.at, request.buf))
+    }
+
+    fn write_as(
+        &self,
+        activity: Activity,
+        at: Lba,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        self.gate_write()?;
+        let range = self.geometry.request(at, data.len())?;
+        self.write_blocks(range, data, persist)?;
+        self.tally.write(activity, data.len());
+        Ok(())
+    }
+
+    fn flush_as(&self, _activity: Activity) -> Result<(), DiskError> {
+        self.flush()
+    }
+
+    fn manage_zone_as(
+        &self,
+        _activity: Activity,
+        zone: ZoneId,
+        action: ZoneAction,
+    ) -> Result<(), DiskError> {
+        self.manage_zone(zone, action)
     }
 }

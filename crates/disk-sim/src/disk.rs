@@ -23,13 +23,13 @@ use crate::cache::PowerCycle;
 use crate::cache::{Sectors, WriteCache};
 use crate::event_log::{Event, EventHash, EventLog};
 use crate::fault::{FaultPlan, FaultState};
-use crate::mechanics::{BusyParts, Mechanics};
+use crate::mechanics::Mechanics;
 use crate::rule::{Mark, RuleState};
 use imbrex_clockwork::{Clock, Prng};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Pba,
-    Persist, ReadRequest, Readable, Rule, Tally, ZoneAction, ZoneId, ZoneInfo, ZoneMark,
-    ZoneRecord,
+    Activity, ActivityHandle, BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, CountsActivities,
+    Disk, DiskError, Geometry, Known, Lba, Pba, Persist, ReadRequest, Readable, Rule, Tally,
+    ZoneAction, ZoneId, ZoneInfo, ZoneMark, ZoneRecord,
 };
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -331,6 +331,19 @@ impl SimDisk {
         DiskError::NoSuchZone { zone, action, reason }
     }
 
+    /// Reads `range` of a plain disk.
+    fn read_plain(
+        &self,
+        activity: Activity,
+        range: BlockRange,
+        buf: &mut [u8],
+    ) -> Result<(), DiskError> {
+        let readable = self.rule.check_read(range)?;
+        self.read_stored(range, readable, buf)?;
+        self.tally.read(activity, buf.len());
+        Ok(())
+    }
+
     /// Reads stored data. Blocks above a write pointer read as zeros.
     fn read_stored(
         &self,
@@ -434,52 +447,21 @@ impl Disk for SimDisk {
         self.gate_read()?;
         let range = self.geometry.request(at, buf.len())?;
         if self.is_ordered() {
-            return self.read_ordered(&mut [ReadRequest { at, buf }]);
+            return self.read_ordered(Activity::Other, &mut [ReadRequest { at, buf }]);
         }
-        let readable = self.rule.check_read(range)?;
-        self.read_stored(range, readable, buf)?;
-        self.tally.read(buf.len());
-        Ok(())
+        self.read_plain(Activity::Other, range, buf)
     }
 
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        self.gate_read()?;
-        for request in requests.iter() {
-            self.geometry.request(request.at, request.buf.len())?;
-        }
-        if self.is_ordered() {
-            return self.read_ordered(requests);
-        }
-        requests.iter_mut().try_for_each(|request| self.read(request.at, request.buf))
+        self.read_batch_as(Activity::Other, requests)
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.gate_write()?;
-        let range = self.geometry.request(at, data.len())?;
-        if self.is_ordered() {
-            return self.write_ordered(range, data, persist);
-        }
-        let durable = match persist {
-            Persist::Cached => Durable::Later,
-            Persist::Through => Durable::Now,
-        };
-        let turnstile = self.sequential_zone(at).zip(self.rule.zones());
-        let _turn = turnstile.map(|(zone, table)| table.turnstile(zone));
-        let zone = self.rule.begin_write(range)?;
-        self.write_stored(range, zone, data, durable)
-            .inspect_err(|_| self.rule.abandon_write(zone))?;
-        self.tally.write(data.len());
-        Ok(())
+        self.write_as(Activity::Other, at, data, persist)
     }
 
     fn flush(&self) -> Result<(), DiskError> {
-        self.gate_write()?;
-        if self.is_ordered() {
-            return self.flush_ordered();
-        }
-        self.backing.flush().map_err(|error| self.poison(error))?;
-        self.tally.flush();
-        Ok(())
+        self.flush_as(Activity::Other)
     }
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
@@ -519,10 +501,105 @@ impl Disk for SimDisk {
     }
 
     fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        self.manage_zone_as(Activity::Other, zone, action)
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.tally.counters();
+        if let Some(table) = self.rule.tracks() {
+            counters.destroyed_bytes = table.read().destroyed().bytes();
+        }
+        let desk = self.is_ordered().then(|| self.desk());
+        if let Some(mechanics) = desk.as_ref().and_then(|desk| desk.mechanics.as_ref()) {
+            counters.seeks = mechanics.seek_count();
+            for (activity, times) in mechanics.times().iter() {
+                counters.busy_ns += times.busy_ns;
+                counters.seek_ns += times.seek_ns;
+                counters.turn_ns += times.turn_ns;
+                counters.transfer_ns += times.transfer_ns;
+                let own = &mut counters.by_activity[activity];
+                own.busy_ns = times.busy_ns;
+                (own.seek_ns, own.turn_ns) = (times.seek_ns, times.turn_ns);
+                own.transfer_ns = times.transfer_ns;
+            }
+        }
+        counters
+    }
+
+    fn head(&self) -> Option<Pba> {
+        let desk = self.is_ordered().then(|| self.desk())?;
+        desk.mechanics.as_ref().map(|mechanics| Pba::new(mechanics.head_block()))
+    }
+
+    fn for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
+        Some(Arc::new(ActivityHandle::new(self, activity)))
+    }
+}
+
+impl CountsActivities for SimDisk {
+    fn read_batch_as(
+        &self,
+        activity: Activity,
+        requests: &mut [ReadRequest<'_>],
+    ) -> Result<(), DiskError> {
+        self.gate_read()?;
+        for request in requests.iter() {
+            self.geometry.request(request.at, request.buf.len())?;
+        }
+        if self.is_ordered() {
+            return self.read_ordered(activity, requests);
+        }
+        requests.iter_mut().try_for_each(|request| {
+            let range = self.geometry.request(request.at, request.buf.len())?;
+            self.read_plain(activity, range, request.buf)
+        })
+    }
+
+    fn write_as(
+        &self,
+        activity: Activity,
+        at: Lba,
+        data: &[u8],
+        persist: Persist,
+    ) -> Result<(), DiskError> {
+        self.gate_write()?;
+        let range = self.geometry.request(at, data.len())?;
+        if self.is_ordered() {
+            return self.write_ordered(activity, range, data, persist);
+        }
+        let durable = match persist {
+            Persist::Cached => Durable::Later,
+            Persist::Through => Durable::Now,
+        };
+        let turnstile = self.sequential_zone(at).zip(self.rule.zones());
+        let _turn = turnstile.map(|(zone, table)| table.turnstile(zone));
+        let zone = self.rule.begin_write(range)?;
+        self.write_stored(range, zone, data, durable)
+            .inspect_err(|_| self.rule.abandon_write(zone))?;
+        self.tally.write(activity, data.len());
+        Ok(())
+    }
+
+    fn flush_as(&self, activity: Activity) -> Result<(), DiskError> {
+        self.gate_write()?;
+        if self.is_ordered() {
+            return self.flush_ordered(activity);
+        }
+        self.backing.flush().map_err(|error| self.poison(error))?;
+        self.tally.flush();
+        Ok(())
+    }
+
+    fn manage_zone_as(
+        &self,
+        activity: Activity,
+        zone: ZoneId,
+        action: ZoneAction,
+    ) -> Result<(), DiskError> {
         self.gate_write()?;
         let Some(table) = self.rule.zones() else { return Err(self.no_such_zone(zone, action)) };
         if self.is_ordered() {
-            return self.manage_ordered(table, zone, action);
+            return self.manage_ordered(activity, table, zone, action);
         }
         let _turn = table.turnstile(zone);
         if !table.check_action(zone, action)? {
@@ -537,27 +614,6 @@ impl Disk for SimDisk {
             ZoneAction::Open | ZoneAction::Close => {}
         }
         table.apply_action(zone, action)
-    }
-
-    fn counters(&self) -> Counters {
-        let mut counters = self.tally.counters();
-        if let Some(table) = self.rule.tracks() {
-            counters.destroyed_bytes = table.read().destroyed().bytes();
-        }
-        let desk = self.is_ordered().then(|| self.desk());
-        if let Some(mechanics) = desk.as_ref().and_then(|desk| desk.mechanics.as_ref()) {
-            let BusyParts { seek_ns, turn_ns, transfer_ns } = mechanics.busy_parts();
-            counters.seeks = mechanics.seek_count();
-            counters.busy_ns = mechanics.busy_ns();
-            (counters.seek_ns, counters.turn_ns) = (seek_ns, turn_ns);
-            counters.transfer_ns = transfer_ns;
-        }
-        counters
-    }
-
-    fn head(&self) -> Option<Pba> {
-        let desk = self.is_ordered().then(|| self.desk())?;
-        desk.mechanics.as_ref().map(|mechanics| Pba::new(mechanics.head_block()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a disk has done so far.
 
+use crate::{ActivityCounters, ByActivity};
 use std::ops::Sub;
 
 /// Running totals of one disk or one translation layer. Subtract two readings to get an interval.
@@ -38,6 +39,8 @@ pub struct Counters {
     pub turn_ns: u64,
     /// Part of `busy_ns`: blocks passed below the head.
     pub transfer_ns: u64,
+    /// Bytes and times by what the requests served.
+    pub by_activity: ByActivity<ActivityCounters>,
 }
 
 impl Sub for Counters {
@@ -58,6 +61,7 @@ impl Sub for Counters {
             seek_ns: self.seek_ns - before.seek_ns,
             turn_ns: self.turn_ns - before.turn_ns,
             transfer_ns: self.transfer_ns - before.transfer_ns,
+            by_activity: self.by_activity - before.by_activity,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The trait [`Disk`]: what every layer below the file layer offers.
 
 use crate::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, DiskError, Geometry, Lba, Pba, ZoneAction,
-    ZoneId, ZoneInfo, ZoneState,
+    Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, DiskError, Geometry, Lba, Pba,
+    ZoneAction, ZoneId, ZoneInfo, ZoneState,
 };
+use std::sync::Arc;
 
 /// When a write must reach the platter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +181,13 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// About where the head is, as an address of the drive itself; `None` if nobody knows. Only a
     /// model of the mechanics does.
     fn head(&self) -> Option<Pba> {
+        None
+    }
+
+    /// The same disk, for requests that serve `activity`: what [`Counters::by_activity`] counts
+    /// apart. `None` if the disk does not count by activity. Callers use [`Handles`](crate::Handles).
+    fn for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
+        let _ = activity;
         None
     }
 }

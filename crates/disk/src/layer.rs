@@ -16,14 +16,16 @@
 //!       zeros of `write_zeroes`.
 //!   L3  [`DiskLayer::pass_work`] and [`DiskLayer::pass_head`] are the exceptions to L2: they name no
 //!       block, and go to the disk below.
+//!   L4  A layer has no handles for activities, unless it makes them: its requests count as other.
 //!
 //! Not here: layers that translate every address (crate `translate`); they implement [`Disk`].
 
 use crate::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Pba, Persist, ReadRequest,
-    ZoneAction, ZoneId, ZoneInfo, write_zero_blocks,
+    Activity, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Known, Lba, Pba, Persist,
+    ReadRequest, ZoneAction, ZoneId, ZoneInfo, write_zero_blocks,
 };
 use std::fmt;
+use std::sync::Arc;
 
 /// A disk over another disk; see the module. `pass_write` implements [`Disk::write`], and so on for
 /// each method of [`Disk`].
@@ -130,6 +132,13 @@ pub trait DiskLayer: Send + Sync + fmt::Debug + Sized {
     fn pass_head(&self) -> Option<Pba> {
         self.below().head()
     }
+
+    /// As [`Disk::for_activity`]. A layer that makes handles is one again, over a handle of the disk
+    /// below.
+    fn pass_for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
+        let _ = activity;
+        None
+    }
 }
 
 impl<L: DiskLayer> Disk for L {
@@ -191,5 +200,9 @@ impl<L: DiskLayer> Disk for L {
 
     fn head(&self) -> Option<Pba> {
         self.pass_head()
+    }
+
+    fn for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
+        self.pass_for_activity(activity)
     }
 }

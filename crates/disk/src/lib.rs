@@ -22,8 +22,9 @@
 //!
 //! A translation layer is a function from `Disk` to `Disk` (crate `translate`). A disk over a disk
 //! that changes two or three methods is a [`DiskLayer`]. A disk that must not change is read through
-//! an [`Overlay`]. A placement policy in `files` works directly under one of the rules.
+//! an [`Overlay`]. A [`Handles`] tells a disk what its requests serve. A placement policy in `files` works directly under one of the rules.
 
+mod activity;
 mod address;
 mod byte_size;
 mod counters;
@@ -38,6 +39,9 @@ mod tally;
 mod zone;
 mod zone_table;
 
+pub use activity::{
+    Activity, ActivityCounters, ActivityHandle, ByActivity, CountsActivities, Handles,
+};
 pub use address::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 pub use byte_size::ByteSize;
 pub use counters::Counters;

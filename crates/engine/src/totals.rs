@@ -7,13 +7,13 @@
 //!
 //! Each commit of the store records the totals that have changed, and so does a close after writes. No
 //! write is made for them otherwise, so a power cut loses what was counted since the last commit, and a
-//! store that was only read records nothing.
+//! store that was only read records nothing. The drive's times by activity are recorded by closes alone.
 //!
 //! Invariants
 //!   G1  A total never decreases.
 //!   G2  A number means the same total forever. A program keeps the totals that it does not know.
 
-use imbrex_files::Work;
+use imbrex_files::{Activity, Work};
 use std::collections::BTreeMap;
 
 /// Declares the totals: number on the drive, name for programs.
@@ -120,6 +120,21 @@ totals! {
     FlashWrittenBytes = 64, "flash_written_bytes";
     /// Files meant for the flash drive that went to the main drive, because flash had no room.
     FlashFallbacks = 65, "files_without_room_on_flash";
+
+    /// Part of the busy time: reads that a user waited for.
+    UserBusyNs = 72, "busy_ns_for_user";
+    /// Part of it: logs.
+    LogBusyNs = 73, "busy_ns_for_log";
+    /// Part of it: memtables that became tables.
+    FlushBusyNs = 74, "busy_ns_for_flush";
+    /// Part of it: what compactions read and wrote.
+    CompactionBusyNs = 75, "busy_ns_for_compaction";
+    /// Part of it: live data moved out of the way, by cleaning and by rewrites of tracks and bands.
+    CleaningBusyNs = 76, "busy_ns_for_cleaning";
+    /// Part of it: the catalog, and the maps of translation layers.
+    CatalogBusyNs = 77, "busy_ns_for_catalog";
+    /// Part of it: everything else.
+    OtherBusyNs = 78, "busy_ns_for_other";
 }
 
 impl Total {
@@ -144,6 +159,19 @@ impl Total {
         ];
         BYTES.contains(&self)
     }
+
+    /// The drive's busy time for `activity`.
+    pub fn busy_for(activity: Activity) -> Total {
+        match activity {
+            Activity::User => Total::UserBusyNs,
+            Activity::Log => Total::LogBusyNs,
+            Activity::Flush => Total::FlushBusyNs,
+            Activity::Compaction => Total::CompactionBusyNs,
+            Activity::Cleaning => Total::CleaningBusyNs,
+            Activity::Catalog => Total::CatalogBusyNs,
+            Activity::Other => Total::OtherBusyNs,
+        }
+    }
 }
 
 /// Totals by number; those that are 0 are absent.
@@ -154,7 +182,7 @@ impl Totals {
     /// The totals of the file layer and the drive below it.
     pub(crate) fn of_files(work: &Work) -> Totals {
         let (files, drive) = (&work.files, &work.drive);
-        Totals::of([
+        let totals = [
             (Total::Commits, files.commits),
             (Total::CatalogBytes, files.catalog_written_bytes),
             (Total::FileBytes, files.file_written_bytes),
@@ -178,7 +206,10 @@ impl Totals {
             (Total::TransferNs, drive.transfer_ns),
             (Total::FlashWrittenBytes, work.flash_written_bytes),
             (Total::FlashFallbacks, work.flash_fallbacks),
-        ])
+        ];
+        let times = drive.by_activity.iter();
+        let times = times.map(|(activity, own)| (Total::busy_for(activity), own.busy_ns));
+        Totals::of(totals.into_iter().chain(times))
     }
 
     pub(crate) fn of(totals: impl IntoIterator<Item = (Total, u64)>) -> Totals {
@@ -234,6 +265,13 @@ impl Totals {
         let grown =
             self.iter().map(|(number, value)| (number, value.saturating_sub(before.at(number))));
         Totals(grown.filter(|&(_, value)| value > 0).collect())
+    }
+
+    /// Leaves out the times by activity. They are records of closes alone, because they would lengthen
+    /// every commit.
+    pub(crate) fn leave_out_times(&mut self) {
+        let times = Total::UserBusyNs as u8..=Total::OtherBusyNs as u8;
+        self.0.retain(|number, _| !times.contains(number));
     }
 
     /// The totals that differ from those in `recorded`, with their whole values.

@@ -21,7 +21,7 @@ use crate::hints::{FileKind, GroupId, Hints, Tier};
 use crate::planned_read::PlannedRead;
 use crate::room::{CatalogUse, CommitKind};
 use crate::stats::FilesStats;
-use imbrex_disk::{BlockRange, Counters};
+use imbrex_disk::{Activity, BlockRange, Counters};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -125,6 +125,13 @@ pub trait FileReader: Send + Sync + Debug {
     fn plan_read(&self, offset: u64, len_bytes: usize) -> Result<Option<PlannedRead>, FilesError> {
         let _ = (offset, len_bytes);
         Ok(None)
+    }
+
+    /// The same file, for reads that serve `activity`; those of the file itself count as
+    /// [`Activity::Other`]. `None` if its reads are not counted. Costs an allocation.
+    fn for_activity(&self, activity: Activity) -> Option<Arc<dyn FileReader>> {
+        let _ = activity;
+        None
     }
 
     /// The file's current extents, in order.

@@ -33,7 +33,7 @@ use crate::room::CommitKind;
 use crate::space::{Claim, Hold, NoSpace, Space, SpaceMap};
 use crate::stats::Counts;
 use imbrex_clockwork::{Budget, Job, Runtime, Step};
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError};
+use imbrex_disk::{Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -231,7 +231,8 @@ impl Cleaner {
                 .map_err(|no_space: NoSpace| FilesError::from(no_space))?;
             let placed = placed.into_iter().next().expect("a plan answers every request");
             let mut turns = UnwrittenRuns::new(&self.space, std::slice::from_ref(&placed));
-            match self.placer.write_chunks(&placed.extents, &mut chunks, &mut turns) {
+            let activity = Activity::Cleaning;
+            match self.placer.write_chunks(activity, &placed.extents, &mut chunks, &mut turns) {
                 Ok(()) => {}
                 Err(ChunkError::Turn) => continue,
                 Err(ChunkError::Disk(source)) => {

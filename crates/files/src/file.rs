@@ -16,7 +16,7 @@ use crate::planned_read::{BlockRead, PlannedRead, read_planned};
 use crate::rewrite::Source;
 use crate::space::Hold;
 use arc_swap::ArcSwap;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, ReadRequest};
+use imbrex_disk::{Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, ReadRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -189,6 +189,15 @@ impl FileReader for Reader {
             return Ok(None);
         }
         Ok(Some(self.planned(&self.body.placed.load_full(), offset, len_bytes)))
+    }
+
+    fn for_activity(&self, activity: Activity) -> Option<Arc<dyn FileReader>> {
+        Some(Arc::new(Reader {
+            source: self.source.for_activity(activity),
+            body: Arc::clone(&self.body),
+            name: self.name.clone(),
+            reads_remains: self.reads_remains,
+        }))
     }
 
     fn extents(&self) -> Vec<BlockRange> {

@@ -1,6 +1,7 @@
 //! What a writer knows about a file before it is placed.
 
 use crate::room::CommitKind;
+use imbrex_disk::Activity;
 
 /// What a file holds: the coarsest hint about its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,8 @@ pub struct Hints {
     /// The purpose of the file, which decides how deep into the reserve it may go. The reserve lets
     /// a full drive be emptied.
     pub purpose: CommitKind,
+    /// What writing it serves, for the drive's counters.
+    pub activity: Activity,
     /// The drive that should hold it; only [`TieredFiles`](crate::tiers::TieredFiles) has two.
     pub tier: Tier,
 }
@@ -60,6 +63,11 @@ pub(crate) fn position_in(len: u64, position: u16) -> u64 {
 impl Hints {
     /// Hints for a file of `kind`, all else unknown.
     pub fn new(kind: FileKind) -> Hints {
+        let activity = match kind {
+            FileKind::Log => Activity::Log,
+            FileKind::Metadata => Activity::Catalog,
+            FileKind::Table | FileKind::Other => Activity::Other,
+        };
         Hints {
             kind,
             level: 0,
@@ -68,6 +76,7 @@ impl Hints {
             position: None,
             expected_len_bytes: None,
             purpose: CommitKind::Ordinary,
+            activity,
             tier: Tier::Main,
         }
     }

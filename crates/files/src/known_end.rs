@@ -2,7 +2,7 @@
 
 use crate::api::{FileReader, check_range};
 use crate::error::FilesError;
-use imbrex_disk::BlockRange;
+use imbrex_disk::{Activity, BlockRange};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -46,6 +46,11 @@ impl FileReader for KnownEnd {
         scratch.clear();
         scratch.extend_from_slice(bytes);
         Ok(scratch)
+    }
+
+    fn for_activity(&self, activity: Activity) -> Option<Arc<dyn FileReader>> {
+        let file = self.file.for_activity(activity)?;
+        Some(Arc::new(KnownEnd { file, at: self.at, bytes: Arc::clone(&self.bytes) }))
     }
 
     fn extents(&self) -> Vec<BlockRange> {

@@ -33,7 +33,7 @@ use crate::space::{Claim, Space};
 use crate::space_report::{SpaceReport, space_report};
 use crate::stats::{Counts, FilesStats};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::Disk;
+use imbrex_disk::{Activity, Disk, Handles};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -151,12 +151,15 @@ impl FileLayer {
         )?;
         let layout_name = image.header.layout.clone();
         let format_id = image.header.format_id;
-        let store = CatalogStore::new(Arc::clone(&disk), image);
-        let committer = Committer::new(Arc::clone(&disk), namespace, bodies, store);
+        let disks = Handles::new(&disk);
+        let catalog_disk = disks.of(Activity::Catalog);
+        let store = CatalogStore::new(Arc::clone(catalog_disk), image);
+        let committer = Committer::new(Arc::clone(catalog_disk), namespace, bodies, store);
         if let Some(flaw) = flaw {
             committer.lock().refuse(flaw);
         }
-        let parts = Parts { disk, runtime: runtime.clone(), placement, space, committer, rewriter };
+        let runtime = runtime.clone();
+        let parts = Parts { disk, disks, runtime, placement, space, committer, rewriter };
         Ok(FileLayer { inner: Arc::new(parts.assemble(layout_name, format_id)) })
     }
 
@@ -265,6 +268,8 @@ impl FileLayer {
 /// The parts of a file layer, before each procedure gets those that it needs.
 struct Parts {
     disk: Arc<dyn Disk>,
+    /// The same disk, for each activity.
+    disks: Handles,
     runtime: Runtime,
     placement: Arc<dyn Placement>,
     space: Arc<Space>,
@@ -275,8 +280,9 @@ struct Parts {
 impl Parts {
     /// Gives each procedure the parts that it needs.
     fn assemble(self, layout_name: String, format_id: u64) -> Inner {
-        let Parts { disk, runtime, placement, space, committer, rewriter } = self;
-        let disk = || Arc::clone(&disk);
+        let Parts { disk, disks, runtime, placement, space, committer, rewriter } = self;
+        let disk_for = |activity| Arc::clone(disks.of(activity));
+        let cleaning_disk = || disk_for(Activity::Cleaning);
         let placement = || Arc::clone(&placement);
         let space = || Arc::clone(&space);
         let rewriter = rewriter.map(Arc::new);
@@ -285,11 +291,11 @@ impl Parts {
         let committer = || Arc::clone(&committer);
         let counts = Arc::new(Counts::default());
         let counts = || Arc::clone(&counts);
-        let reclaimer = Arc::new(Reclaimer::new(disk(), space(), committer(), counts()));
+        let reclaimer = Arc::new(Reclaimer::new(cleaning_disk(), space(), committer(), counts()));
         let reclaimer = || Arc::clone(&reclaimer);
-        let placer = Arc::new(Placer::new(disk(), space(), placement(), reclaimer()));
+        let placer = Arc::new(Placer::new(disks.clone(), space(), placement(), reclaimer()));
         let cleaner = Arc::new(Cleaner {
-            disk: disk(),
+            disk: cleaning_disk(),
             space: space(),
             placement: placement(),
             committer: committer(),
@@ -313,7 +319,7 @@ impl Parts {
             rewriter: rewriter.clone(),
         };
         let logs = Logs {
-            disk: disk(),
+            disk: disk_for(Activity::Log),
             space: space(),
             placement: placement(),
             committer: committer(),
@@ -329,8 +335,8 @@ impl Parts {
             cleaner: cleaner(),
         };
         Inner {
-            source: Source::new(disk(), detours),
-            disk: disk(),
+            source: Source::new(disks.clone(), detours),
+            disk,
             rewriter,
             placement: placement(),
             space: space(),

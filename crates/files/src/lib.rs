@@ -67,8 +67,9 @@ pub use placement::{PlacementKind, PlacementOptions};
 pub use planned_read::PlannedRead;
 pub use room::{CatalogUse, CommitKind};
 
-/// Sizes as people read them, for the messages of the layers above, which do not know the disk.
-pub use imbrex_disk::ByteSize;
+/// What reads and writes serve, and sizes as people read them: for the layers above, which do not know
+/// the disk.
+pub use imbrex_disk::{Activity, ByteSize};
 
 /// Reports on a file layer, for tools: what it has done, how it uses the disk, what a check found.
 pub mod inspect {

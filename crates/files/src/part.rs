@@ -3,7 +3,7 @@
 use crate::api::{FileReader, check_range};
 use crate::error::FilesError;
 use crate::planned_read::PlannedRead;
-use imbrex_disk::BlockRange;
+use imbrex_disk::{Activity, BlockRange};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -50,6 +50,11 @@ impl FileReader for Part {
     fn plan_read(&self, offset: u64, len_bytes: usize) -> Result<Option<PlannedRead>, FilesError> {
         check_range(self, offset, len_bytes)?;
         self.file.plan_read(self.start + offset, len_bytes)
+    }
+
+    fn for_activity(&self, activity: Activity) -> Option<Arc<dyn FileReader>> {
+        let file = self.file.for_activity(activity)?;
+        Some(Arc::new(Part { file, start: self.start, len_bytes: self.len_bytes }))
     }
 
     /// The extents of the whole file.

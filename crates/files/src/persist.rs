@@ -194,7 +194,8 @@ impl TableWriter {
         let mut turns = UnwrittenRuns::new(&self.space, &placed);
         for placed in &placed {
             let mut next = todo.pop_front().expect("a place is that of a file");
-            match self.placer.write_chunks(&placed.extents, &mut next.content, &mut turns) {
+            let (activity, chunks) = (next.hints.activity, &mut next.content);
+            match self.placer.write_chunks(activity, &placed.extents, chunks, &mut turns) {
                 Ok(()) => {}
                 Err(ChunkError::Turn) => {
                     todo.push_front(next);
@@ -286,7 +287,9 @@ impl TableWriter {
         let mut outcome = Ok(());
         for (placed, above) in placed.iter().zip(above) {
             let next = todo.pop_front().expect("a place is that of a file");
-            let file = TrackFile { extents: &placed.extents, above, content: &next.content };
+            let PendingFile { hints, content, .. } = &next;
+            let activity = hints.activity;
+            let file = TrackFile { extents: &placed.extents, above, content, activity };
             let top_count = written.tops().len();
             outcome = rewriter.write(&file, written, &self.counts);
             if outcome.is_err() {

@@ -7,7 +7,7 @@ use crate::placement::{FileRequest, Placement, Planned};
 use crate::reclaim::Reclaimer;
 use crate::space::{Hold, Space, SpaceMap};
 use crate::spare_chunks;
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Persist};
+use imbrex_disk::{Activity, BLOCK_LEN_BYTES, Blocks, DiskError, Handles, Persist};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl From<DiskError> for ChunkError {
 /// Takes the blocks that a plan chose, and writes chunks to them.
 #[derive(Debug)]
 pub(crate) struct Placer {
-    disk: Arc<dyn Disk>,
+    disks: Handles,
     space: Arc<Space>,
     placement: Arc<dyn Placement>,
     reclaimer: Arc<Reclaimer>,
@@ -37,12 +37,12 @@ pub(crate) struct Placer {
 
 impl Placer {
     pub(crate) fn new(
-        disk: Arc<dyn Disk>,
+        disks: Handles,
         space: Arc<Space>,
         placement: Arc<dyn Placement>,
         reclaimer: Arc<Reclaimer>,
     ) -> Placer {
-        Placer { disk, space, placement, reclaimer }
+        Placer { disks, space, placement, reclaimer }
     }
 
     /// Takes the blocks of a plan for `requests`, for the files `ids`. `map` has been locked since
@@ -79,9 +79,10 @@ impl Placer {
     }
 
     /// Writes the chunks of a file to its extents, in order, each extent in its zone's turn. Takes
-    /// the chunks; leaves them if a write fails.
+    /// the chunks; leaves them if a write fails. The writes serve `activity`.
     pub(crate) fn write_chunks(
         &self,
+        activity: Activity,
         extents: &[Extent],
         chunks: &mut Vec<Vec<u8>>,
         turns: &mut UnwrittenRuns<'_>,
@@ -89,6 +90,7 @@ impl Placer {
         if let Some(last) = chunks.last_mut() {
             last.resize(last.len().next_multiple_of(BLOCK_LEN_BYTES), 0);
         }
+        let disk = self.disks.of(activity);
         let mut pieces = chunks.iter();
         let mut rest: &[u8] = &[];
         for extent in extents {
@@ -102,7 +104,7 @@ impl Placer {
                 }
                 let room = (end - at).bytes().min(rest.len() as u64) as usize;
                 let (now, later) = rest.split_at(room);
-                self.disk.write(at, now, Persist::Cached)?;
+                disk.write(at, now, Persist::Cached)?;
                 at += Blocks::holding(room as u64);
                 rest = later;
             }

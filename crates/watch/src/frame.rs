@@ -8,6 +8,7 @@
 //! Unknown fields are skipped, and absent ones have their default, so views and recordings of different age agree on
 //! what both know. Block addresses count blocks of 4,096 bytes.
 
+use imbrex_disk::{Activity, ActivityCounters, ByActivity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -144,6 +145,104 @@ pub struct DriveTotals {
     /// The block below the head, if a model knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_block: Option<u64>,
+    /// Bytes and times by what the requests served.
+    pub activities: Activities,
+}
+
+/// The part of a drive's totals that served one activity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ActivityTotals {
+    /// Bytes read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub read_bytes: u64,
+    /// Bytes written.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub written_bytes: u64,
+    /// How long the drive was busy; 0 on a drive without mechanics.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub busy_ns: u64,
+    /// Part of it: seeks.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub seek_ns: u64,
+    /// Part of it: waits for the platter to turn.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub turn_ns: u64,
+    /// Part of it: transfer.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub transfer_ns: u64,
+}
+
+impl ActivityTotals {
+    fn is_nothing(&self) -> bool {
+        *self == ActivityTotals::default()
+    }
+}
+
+impl From<ActivityCounters> for ActivityTotals {
+    fn from(counters: ActivityCounters) -> ActivityTotals {
+        ActivityTotals {
+            read_bytes: counters.read_bytes,
+            written_bytes: counters.written_bytes,
+            busy_ns: counters.busy_ns,
+            seek_ns: counters.seek_ns,
+            turn_ns: counters.turn_ns,
+            transfer_ns: counters.transfer_ns,
+        }
+    }
+}
+
+/// The totals of all activities, by the names of [`Activity`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "an activity is documented where it is declared")]
+pub struct Activities {
+    #[serde(skip_serializing_if = "ActivityTotals::is_nothing")]
+    pub user: ActivityTotals,
+    #[serde(skip_serializing_if = "ActivityTotals::is_nothing")]
+    pub log: ActivityTotals,
+    #[serde(skip_serializing_if = "ActivityTotals::is_nothing")]
+    pub flush: ActivityTotals,
+    #[serde(skip_serializing_if = "ActivityTotals::is_nothing")]
+    pub compaction: ActivityTotals,
+    #[serde(skip_serializing_if = "ActivityTotals::is_nothing")]
+    pub cleaning: ActivityTotals,
+    #[serde(skip_serializing_if = "ActivityTotals::is_nothing")]
+    pub catalog: ActivityTotals,
+    #[serde(skip_serializing_if = "ActivityTotals::is_nothing")]
+    pub other: ActivityTotals,
+}
+
+impl Activities {
+    /// The totals of `counters`.
+    pub(crate) fn of(counters: &ByActivity<ActivityCounters>) -> Activities {
+        let of = |activity| ActivityTotals::from(counters[activity]);
+        Activities {
+            user: of(Activity::User),
+            log: of(Activity::Log),
+            flush: of(Activity::Flush),
+            compaction: of(Activity::Compaction),
+            cleaning: of(Activity::Cleaning),
+            catalog: of(Activity::Catalog),
+            other: of(Activity::Other),
+        }
+    }
+
+    /// Each activity with its totals.
+    pub fn each(&self) -> [(Activity, ActivityTotals); 7] {
+        Activity::ALL.map(|activity| {
+            let totals = match activity {
+                Activity::User => self.user,
+                Activity::Log => self.log,
+                Activity::Flush => self.flush,
+                Activity::Compaction => self.compaction,
+                Activity::Cleaning => self.cleaning,
+                Activity::Catalog => self.catalog,
+                Activity::Other => self.other,
+            };
+            (activity, totals)
+        })
+    }
 }
 
 /// Waits of writers of one kind.

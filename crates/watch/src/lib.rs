@@ -35,10 +35,10 @@ mod tap;
 
 pub use feed::{Feed, FeedItem, FeedPlace, FeedReader};
 pub use frame::{
-    DriveTotals, EndedCompaction, FRAME_VERSION, FileChange, Frame, Head, LevelNow, Line, Now,
-    OpTimes, RunningNow, Stalls, StoreTotals, ZoneChange, ZoneNow,
+    Activities, ActivityTotals, DriveTotals, EndedCompaction, FRAME_VERSION, FileChange, Frame,
+    Head, LevelNow, Line, Now, OpTimes, RunningNow, Stalls, StoreTotals, ZoneChange, ZoneNow,
 };
-pub use metrics::{MEDIA_TYPE as METRICS_MEDIA_TYPE, open_metrics};
+pub use metrics::{MEDIA_TYPE as METRICS_MEDIA_TYPE, MetricKind, MetricsText, open_metrics};
 pub use recording::{Recording, RecordingError, RecordingWriter};
 pub use sampler::{Pace, Sampler, Subject};
 pub use scene::{Cell, FileNow, Scene};

@@ -5,17 +5,59 @@
 //!
 //! Source: the OpenMetrics specification 1.0, sections on text format and naming.
 
-use crate::frame::Frame;
+use crate::frame::{ActivityTotals, Frame};
 use crate::scene::Scene;
 use std::fmt::Write;
 
 /// The media type of the text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+/// What the values of a family do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// They only grow.
     Counter,
+    /// They go up and down.
     Gauge,
+}
+
+use MetricKind as Kind;
+
+/// OpenMetrics text that grows family by family.
+#[derive(Debug, Default)]
+pub struct MetricsText {
+    text: String,
+    /// The name of the family's samples.
+    name: String,
+}
+
+impl MetricsText {
+    /// Begins the family `imbrex_NAME`, which ends with `unit` if it has one.
+    pub fn family(&mut self, kind: MetricKind, name: &str, unit: &str, help: &str) {
+        let (word, end) = match kind {
+            Kind::Counter => ("counter", "_total"),
+            Kind::Gauge => ("gauge", ""),
+        };
+        let _ = writeln!(self.text, "# TYPE imbrex_{name} {word}");
+        if !unit.is_empty() {
+            let _ = writeln!(self.text, "# UNIT imbrex_{name} {unit}");
+        }
+        let _ = writeln!(self.text, "# HELP imbrex_{name} {}", escaped(help));
+        self.name = format!("imbrex_{name}{end}");
+    }
+
+    /// Adds a sample of the family. Labels are escaped here.
+    pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
+        let labels: Vec<String> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let _ = writeln!(self.text, "{}{{{}}} {value}", self.name, labels.join(","));
+    }
+
+    /// The text with its end mark.
+    pub fn finish(mut self) -> String {
+        self.text.push_str("# EOF\n");
+        self.text
+    }
 }
 
 /// A family whose value is one number of a frame.
@@ -127,61 +169,80 @@ pub fn open_metrics<'a>(scenes: impl Iterator<Item = &'a Scene>) -> String {
     let mut named: Vec<(String, &Scene)> = Vec::new();
     for scene in scenes.filter(|scene| scene.frame_count > 0) {
         // Two stores of one name are two series.
-        let mut name = escaped(&scene.head.name);
-        if named.iter().any(|(known, _)| *known == name) {
+        let mut name = scene.head.name.clone();
+        if named.iter().any(|(known, _)| escaped(known) == escaped(&name)) {
             name = format!("{name}-{}", scene.head.id);
         }
         named.push((name, scene));
     }
-    let mut text = String::new();
-    for family in &FAMILIES {
-        let Family { name, kind, unit, help, value } = family;
-        describe(&mut text, name, *kind, unit, help);
-        let end = if *kind == Kind::Counter { "_total" } else { "" };
+    let mut text = MetricsText::default();
+    for Family { name, kind, unit, help, value } in &FAMILIES {
+        text.family(*kind, name, unit, help);
         for (store, scene) in &named {
-            let value = value(&scene.last);
-            let _ = writeln!(text, "imbrex_{name}{end}{{store=\"{store}\"}} {value}");
+            text.sample(&[("store", store)], value(&scene.last));
         }
     }
     busy_parts(&mut text, &named);
+    activity_times(&mut text, &named);
+    activity_bytes(&mut text, &named);
     levels(&mut text, &named);
-    text.push_str("# EOF\n");
-    text
+    text.finish()
 }
 
-fn describe(text: &mut String, name: &str, kind: Kind, unit: &str, help: &str) {
-    let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
-    let _ = writeln!(text, "# TYPE imbrex_{name} {kind}");
-    if !unit.is_empty() {
-        let _ = writeln!(text, "# UNIT imbrex_{name} {unit}");
-    }
-    let _ = writeln!(text, "# HELP imbrex_{name} {}", escaped(help));
-}
-
-fn busy_parts(text: &mut String, scenes: &[(String, &Scene)]) {
-    let name = "drive_busy_part_seconds";
-    describe(text, name, Kind::Counter, "seconds", "The parts of a modelled drive's busy time.");
+fn busy_parts(text: &mut MetricsText, scenes: &[(String, &Scene)]) {
+    let help = "The parts of a modelled drive's busy time.";
+    text.family(Kind::Counter, "drive_busy_part_seconds", "seconds", help);
     for (store, scene) in scenes {
         let drive = &scene.last.drive;
         let head_ns = [drive.seek_ns, drive.turn_ns, drive.transfer_ns];
-        let parts = [
-            ("seek", drive.seek_ns),
-            ("turn", drive.turn_ns),
-            ("transfer", drive.transfer_ns),
-            (
-                "electronics",
-                head_ns.iter().fold(drive.busy_ns, |left, part| left.saturating_sub(*part)),
-            ),
-        ];
-        for (part, ns) in parts {
-            let value = seconds(ns);
-            let _ =
-                writeln!(text, "imbrex_{name}_total{{store=\"{store}\",part=\"{part}\"}} {value}");
+        for (part, ns) in parts(drive.busy_ns, head_ns) {
+            text.sample(&[("store", store), ("part", part)], seconds(ns));
         }
     }
 }
 
-fn levels(text: &mut String, scenes: &[(String, &Scene)]) {
+/// The parts of a busy time with their names; what the head does not explain is electronics.
+fn parts(busy_ns: u64, [seek_ns, turn_ns, transfer_ns]: [u64; 3]) -> [(&'static str, u64); 4] {
+    let head_ns = [seek_ns, turn_ns, transfer_ns];
+    let rest_ns = head_ns.iter().fold(busy_ns, |left, part| left.saturating_sub(*part));
+    [("seek", seek_ns), ("turn", turn_ns), ("transfer", transfer_ns), ("electronics", rest_ns)]
+}
+
+fn activity_times(text: &mut MetricsText, scenes: &[(String, &Scene)]) {
+    let help = "The busy time of a modelled drive, by what its requests served.";
+    text.family(Kind::Counter, "drive_activity_seconds", "seconds", help);
+    for (store, scene) in scenes {
+        for (activity, own) in scene.last.drive.activities.each() {
+            for (part, ns) in parts(own.busy_ns, [own.seek_ns, own.turn_ns, own.transfer_ns]) {
+                let labels = [("store", &store[..]), ("activity", activity.name()), ("part", part)];
+                text.sample(&labels, seconds(ns));
+            }
+        }
+    }
+}
+
+fn activity_bytes(text: &mut MetricsText, scenes: &[(String, &Scene)]) {
+    type OfActivity = fn(&ActivityTotals) -> u64;
+    let families: [(&str, &str, OfActivity); 2] = [
+        ("drive_activity_read_bytes", "Read from the drive, by what it served.", |own| {
+            own.read_bytes
+        }),
+        ("drive_activity_written_bytes", "Written to the drive, by what it served.", |own| {
+            own.written_bytes
+        }),
+    ];
+    for (name, help, value) in families {
+        text.family(Kind::Counter, name, "bytes", help);
+        for (store, scene) in scenes {
+            for (activity, own) in scene.last.drive.activities.each() {
+                let labels = [("store", &store[..]), ("activity", activity.name())];
+                text.sample(&labels, value(&own) as f64);
+            }
+        }
+    }
+}
+
+fn levels(text: &mut MetricsText, scenes: &[(String, &Scene)]) {
     type OfLevel = fn(&crate::LevelNow) -> u64;
     let families: [(&str, &str, &str, OfLevel); 3] = [
         ("level_bytes", "bytes", "Length of a level's tables.", |level| level.len_bytes),
@@ -189,15 +250,13 @@ fn levels(text: &mut String, scenes: &[(String, &Scene)]) {
         ("level_runs", "", "Sorted runs of a level.", |level| level.runs),
     ];
     for (name, unit, help, value) in families {
-        describe(text, name, Kind::Gauge, unit, help);
+        text.family(Kind::Gauge, name, unit, help);
         for (store, scene) in scenes {
             for level in &scene.last.now.levels {
-                let (keyspace, number) = (escaped(&level.keyspace), level.level);
-                let _ = writeln!(
-                    text,
-                    "imbrex_{name}{{store=\"{store}\",keyspace=\"{keyspace}\",level=\"{number}\"}} {}",
-                    value(level)
-                );
+                let number = level.level.to_string();
+                let labels =
+                    [("store", &store[..]), ("keyspace", &level.keyspace[..]), ("level", &number)];
+                text.sample(&labels, value(level) as f64);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The sampler: from an open store to frames.
 
 use crate::frame::{
-    DriveTotals, EndedCompaction, FRAME_VERSION, FileChange, Frame, Head, LevelNow, Now, OpTimes,
-    RunningNow, Stalls, StoreTotals, ZoneChange, ZoneNow,
+    Activities, DriveTotals, EndedCompaction, FRAME_VERSION, FileChange, Frame, Head, LevelNow,
+    Now, OpTimes, RunningNow, Stalls, StoreTotals, ZoneChange, ZoneNow,
 };
 use imbrex::stack::Stack;
 use imbrex_disk::{Disk, Rule, ZoneInfo, ZoneState};
@@ -277,6 +277,7 @@ fn drive_totals(disk: &dyn Disk) -> DriveTotals {
         turn_ns: counters.turn_ns,
         transfer_ns: counters.transfer_ns,
         head_block: disk.head().map(|at| at.get()),
+        activities: Activities::of(&counters.by_activity),
     }
 }
 

@@ -4,6 +4,7 @@
 //!   imbrex-zones  8.00 GiB, 512 zones of 16 MiB                                  12.3 s
 //!   5 123 writes/s   20.0 MiB/s of the user   amplification 3.12 without log, 4.15 with
 //!   drive busy 98 %: seek 41 %, turn 22 %, transfer 33 %, electronics 2 %
+//!   of that for compaction 71 %, flush 15 %, log 9 %, catalog 3 %
 //!   live 5.1 GiB, dead 0.8 GiB, free 2.1 GiB, 14 zones open
 //!      0  000000111111112222222...LL                                 one cell is 1 zone
 //!   ...
@@ -117,6 +118,7 @@ fn head_lines(scene: &Scene) -> Vec<String> {
             "drive busy {:.0} %: seek {seek:.0} %, turn {turn:.0} %, transfer {transfer:.0} %, electronics {other:.0} %",
             rates.busy_share.min(100.0)
         ));
+        lines.extend(activities(frame, &scene.before));
     }
     let open = scene.zones.iter().filter(|zone| zone.state == crate::ZoneNow::Open).count();
     let open = if head.zone_count == 0 { String::new() } else { format!(", {open} zones open") };
@@ -127,6 +129,23 @@ fn head_lines(scene: &Scene) -> Vec<String> {
         ByteSize(frame.now.free_bytes)
     ));
     lines
+}
+
+/// What the drive's time served since the frame before, the largest share first. `None` if nothing is known.
+fn activities(frame: &Frame, before: &Frame) -> Option<String> {
+    let old = before.drive.activities.each();
+    let now = frame.drive.activities.each().into_iter().zip(old);
+    let spent = now.map(|((activity, now), (_, old))| {
+        (now.busy_ns.saturating_sub(old.busy_ns), activity.name())
+    });
+    let mut spent: Vec<(u64, &str)> = spent.collect();
+    let all_ns = spent.iter().fold(0, |sum: u64, (ns, _)| sum.saturating_add(*ns)).max(1);
+    spent.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let percent = |ns: u64| 100.0 * ns as f64 / all_ns as f64;
+    let shares = spent.into_iter().filter(|(ns, _)| percent(*ns) >= 0.5);
+    let shares: Vec<String> =
+        shares.map(|(ns, name)| format!("{name} {:.0} %", percent(ns))).collect();
+    (!shares.is_empty()).then(|| format!("of that for {}", shares.join(", ")))
 }
 
 fn tail_lines(scene: &Scene) -> Vec<String> {

@@ -1,6 +1,6 @@
 use super::*;
 use imbrex::Layout;
-use imbrex_watch::Scene;
+use imbrex_watch::{Activities, Scene};
 use std::collections::BTreeMap;
 
 fn spec(layouts: &[&str]) -> LabSpec {
@@ -36,6 +36,13 @@ fn stores_work_side_by_side_and_the_same_specification_gives_the_same_frames() {
         assert!(scene.last.store.user_ops > 1_000, "{:?}", scene.last.store);
         let drive = scene.last.drive;
         assert!(drive.busy_ns > 0 && drive.transfer_ns > 0 && drive.head_block.is_some());
+        let served = drive.activities.each().map(|(_, own)| own);
+        assert_eq!(served.iter().map(|own| own.busy_ns).sum::<u64>(), drive.busy_ns);
+        assert_eq!(served.iter().map(|own| own.written_bytes).sum::<u64>(), drive.written_bytes);
+        let Activities { log, flush, compaction, catalog, .. } = drive.activities;
+        for own in [log, flush, compaction, catalog] {
+            assert!(own.busy_ns > 0 && own.written_bytes > 0, "{:?}", drive.activities);
+        }
         let live: u64 = scene.cells(64).iter().map(|cell| cell.all_live_blocks()).sum();
         assert!(live * 4096 >= scene.last.now.live_bytes / 2, "the map shows the live files");
     }

@@ -45,6 +45,7 @@ pub(super) fn serve(args: &ServeArgs, _: &mut Session) -> Result<(), CliError> {
 
 #[cfg(feature = "ublk")]
 pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliError> {
+    use super::live::{Counting, Live};
     use super::{tell_requests, with_failures};
     use crate::error::Context;
     use crate::output::note;
@@ -58,9 +59,13 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     let served = args.opened()?;
     let shown = args.shown();
     let len_bytes = served.device.geometry().len().bytes();
-    let device = args.sectors(&served)?;
+    let live = Live::default();
+    let device = args.sectors(&served, &live)?;
     let server = UblkServer::new(Arc::clone(&device) as _, args.read_only, stopper);
-    let server = server.context(|| format!("cannot serve {shown}"))?;
+    let server = Arc::new(server.context(|| format!("cannot serve {shown}"))?);
+    let counted = Arc::clone(&server);
+    let counting = Counting::new(&served, &shown, move || counted.counts());
+    let metrics = args.open_metrics(&counting)?;
     let stopper = server.stopper();
     session.interrupt.when_asked(move || stopper.stop());
     let mut told = Ok(());
@@ -74,7 +79,12 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
             session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
         };
         told = std::mem::replace(&mut told, Ok(())).and_then(|()| session.out.flush());
+        live.begin(&counting);
     });
+    live.end();
+    if let Some(door) = metrics {
+        door.close();
+    }
     let counts = server.counts();
     if let Some(story) = server.first_error() {
         note(format!("imbrex: {} requests failed, the first: {story}", counts.errors));

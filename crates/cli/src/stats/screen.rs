@@ -10,7 +10,7 @@ use imbrex_disk::ByteSize;
 use imbrex_disk_sim::flash_wear_ratio;
 use imbrex_engine::inspect::{KeyspaceMetrics, PartitionTotals, StallMetrics};
 use imbrex_engine::{Metrics, Total, Totals};
-use imbrex_files::{Files, SpaceUse};
+use imbrex_files::{Activity, Files, SpaceUse};
 
 /// With more lines than this in the first section, each keyspace gets one line.
 const LEVEL_LINE_COUNT_MAX: usize = 12;
@@ -237,12 +237,30 @@ fn drive_did(totals: &[Totals; 2]) -> String {
             format!("{seek}, {turn}, {transfer} %")
         })
     });
+    did.line("  for user reads, log, flush", |totals| {
+        shares(totals, &[Activity::User, Activity::Log, Activity::Flush])
+    });
+    did.line("  compaction, cleaning, catalog", |totals| {
+        shares(totals, &[Activity::Compaction, Activity::Cleaning, Activity::Catalog])
+    });
     did.ratios(Amplification::of_drive);
     did.line("user writes per busy second", |totals| {
         let (count, ns) = (totals.get(Total::UserWrites), totals.get(Total::BusyNs));
         (count > 0 && ns > 0).then(|| grouped((count as f64 / (ns as f64 / 1e9)) as u64))
     });
     did.text()
+}
+
+/// The shares of `activities` in the drive's busy time, as far as it is known what it served.
+fn shares(totals: &Totals, activities: &[Activity]) -> Option<String> {
+    let ns_of = |activity: &Activity| totals.get(Total::busy_for(*activity));
+    let known_ns: u64 = Activity::ALL.iter().map(ns_of).sum();
+    let percent = |activity| (ns_of(activity) as f64 * 100.0 / known_ns as f64).round();
+    let shares: Vec<String> = activities.iter().map(|a| percent(a).to_string()).collect();
+    activities
+        .iter()
+        .any(|activity| ns_of(activity) > 0)
+        .then(|| format!("{} %", shares.join(", ")))
 }
 
 /// What was written to a flash drive of `len_bytes`, which it wears.

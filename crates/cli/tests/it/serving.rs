@@ -113,6 +113,38 @@ fn failures_of_the_drive_are_reported_at_once_and_at_the_end() {
     assert!(end.contains("the last flush failed") && end.contains(&failed), "{end}");
 }
 
+#[test]
+fn a_collector_reads_the_counters_while_the_drive_is_served() {
+    let what = ["--memory", "1MiB", "--listen", "127.0.0.1:0", "--metrics"];
+    let mut serving = serve(&[&what[..], &["127.0.0.1:0"]].concat());
+    let mut line = String::new();
+    BufReader::new(serving.child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim_end().strip_prefix("imbrex: metrics at http://").unwrap();
+    let address = address.strip_suffix("/metrics").unwrap();
+    let get = |path: &str| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).unwrap();
+        reply
+    };
+    let writes =
+        |count: u32| format!("imbrex_serve_writes_total{{drive=\"a drive in memory\"}} {count}\n");
+    assert!(get("/metrics").contains(&writes(0)));
+    let nbd = serving.url.strip_prefix("nbd://").unwrap().trim_end_matches('/');
+    assert_eq!(wrote_block(TcpStream::connect(nbd).unwrap()), 0);
+    let metrics = get("/metrics");
+    assert!(metrics.contains(&writes(1)) && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(
+        metrics.contains("imbrex_drive_written_bytes_total{drive=\"a drive in memory\"} 4096\n")
+    );
+    assert!(get("/").starts_with("HTTP/1.1 404"));
+    assert!(serving.stop().contains("writes"));
+    imbrex(&[&["serve"], &what[..], &["0.0.0.0:0"]].concat()).fails(2, &["other machines"]);
+}
+
 /// Its output has no reader; it serves all the same.
 #[test]
 fn serving_goes_on_without_a_reader_of_its_output() {

@@ -198,6 +198,8 @@ fn the_laboratory_takes_orders() {
     let flash = "layout=imbrex-flash&capacity=256MiB&live=20&value=1KiB&work=mixed&arrivals=closed&speed=max";
     let refused = order("start", flash);
     assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("flash"), "{refused}");
+    let misspelt = order("start", &flash.replace("speed", "speeed"));
+    assert!(misspelt.contains("\"speeed\" is no field"), "{misspelt}");
     assert!(order("explode", "").starts_with("HTTP/1.1 400"));
     let form =
         "layout=gear&capacity=256MiB&live=20&value=1KiB&work=mixed&arrivals=bursts:100&speed=max";

@@ -8,13 +8,17 @@ use crate::fault::{Fate, injected};
 use crate::mechanics::Mechanics;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{
-    BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, Readable, ZoneAction, ZoneId,
-    ZoneMark, ZoneRecord, ZoneTable,
+    Activity, BlockRange, Blocks, DiskError, Lba, Persist, ReadRequest, Readable, ZoneAction,
+    ZoneId, ZoneMark, ZoneRecord, ZoneTable,
 };
 use std::sync::atomic::Ordering;
 
 impl SimDisk {
-    pub(super) fn read_ordered(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+    pub(super) fn read_ordered(
+        &self,
+        activity: Activity,
+        requests: &mut [ReadRequest<'_>],
+    ) -> Result<(), DiskError> {
         let mut desk = self.desk();
         self.gate_read()?;
         for request in requests.iter_mut() {
@@ -24,9 +28,9 @@ impl SimDisk {
             desk.check_latent(range)?;
             self.read_platter(&desk, range, readable, request.buf)?;
             desk.cache.overlay(request.at, request.buf);
-            self.tally.read(request.buf.len());
+            self.tally.read(activity, request.buf.len());
         }
-        let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
+        let end_ns = self.serve(&mut desk, activity, |mechanics, now_ns| {
             let queue = requests.iter().map(|r| block_and_len(range_of(r))).collect();
             mechanics.read_queue(now_ns, queue)
         });
@@ -59,6 +63,7 @@ impl SimDisk {
 
     pub(super) fn write_ordered(
         &self,
+        activity: Activity,
         range: BlockRange,
         data: &[u8],
         persist: Persist,
@@ -72,8 +77,8 @@ impl SimDisk {
         let zone = self.rule.begin_write(range)?;
         self.write_begun(&mut desk, range, zone, data, persist)
             .inspect_err(|_| self.rule.abandon_write(zone))?;
-        self.tally.write(data.len());
-        let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
+        self.tally.write(activity, data.len());
+        let end_ns = self.serve(&mut desk, activity, |mechanics, now_ns| {
             let (block, len) = block_and_len(range);
             mechanics.write(now_ns, block, len, persist == Persist::Through)
         });
@@ -182,9 +187,17 @@ impl SimDisk {
     }
 
     /// When the mechanics finish a request that arrives now. Without mechanics, now.
-    fn serve(&self, desk: &mut Desk, work: impl FnOnce(&mut Mechanics, u64) -> u64) -> u64 {
+    fn serve(
+        &self,
+        desk: &mut Desk,
+        activity: Activity,
+        work: impl FnOnce(&mut Mechanics, u64) -> u64,
+    ) -> u64 {
         let now_ns = self.clock.now_ns();
-        desk.mechanics.as_mut().map_or(now_ns, |mechanics| work(mechanics, now_ns))
+        desk.mechanics.as_mut().map_or(now_ns, |mechanics| {
+            mechanics.serve(activity);
+            work(mechanics, now_ns)
+        })
     }
 
     fn pending_write(&self, range: BlockRange, zone: Option<ZoneId>, data: &[u8]) -> Pending {
@@ -209,7 +222,7 @@ impl SimDisk {
         settled.and_then(Result::err).unwrap_or(DiskError::PowerLost)
     }
 
-    pub(super) fn flush_ordered(&self) -> Result<(), DiskError> {
+    pub(super) fn flush_ordered(&self, activity: Activity) -> Result<(), DiskError> {
         let mut desk = self.desk();
         self.gate_write()?;
         if desk.faults.on_sync() {
@@ -229,7 +242,7 @@ impl SimDisk {
             .map_err(|error| self.poison(error))?;
         desk.heal_stored();
         self.tally.flush();
-        let end_ns = self.serve(&mut desk, |mechanics, now_ns| mechanics.flush(now_ns));
+        let end_ns = self.serve(&mut desk, activity, |mechanics, now_ns| mechanics.flush(now_ns));
         desk.log.event(Event::Flush, 0, 0, end_ns);
         self.clock.advance_to_ns(end_ns);
         Ok(())
@@ -249,6 +262,7 @@ impl SimDisk {
 
     pub(super) fn manage_ordered(
         &self,
+        activity: Activity,
         table: &ZoneTable,
         zone: ZoneId,
         action: ZoneAction,
@@ -287,7 +301,7 @@ impl SimDisk {
             ZoneAction::Reset => self.geometry.zone_range(zone).map_or((0, 0), block_and_len),
             _ => (0, 0),
         };
-        let end_ns = self.serve(&mut desk, |mechanics, now_ns| {
+        let end_ns = self.serve(&mut desk, activity, |mechanics, now_ns| {
             mechanics.command(now_ns, forgotten.0, forgotten.1)
         });
         desk.log.event(Event::Zone, u64::from(zone.0), action_number(action), end_ns);

@@ -1,5 +1,6 @@
 //! What the drive's write cache still owes the platter: extents by address and by age.
 
+use imbrex_disk::Activity;
 use std::collections::BTreeMap;
 
 /// Disjoint extents that do not touch (E3). Each is as old as its oldest part.
@@ -11,6 +12,7 @@ pub(crate) struct DirtyExtents {
     by_age: BTreeMap<u64, u64>,
     next_age: u64,
     len_blocks: u64,
+    writers: Writers,
 }
 
 impl DirtyExtents {
@@ -35,8 +37,15 @@ impl DirtyExtents {
         self.by_age.values().map(|block| (*block, self.by_block[block].0))
     }
 
-    /// Adds `block ..+ len`, and joins it with every extent it overlaps or touches.
-    pub(crate) fn add(&mut self, block: u64, len: u64) {
+    /// What the data at `block` were written for.
+    pub(crate) fn activity_at(&self, block: u64) -> Activity {
+        self.writers.at(block)
+    }
+
+    /// Adds `block ..+ len`, which `activity` wrote, and joins it with every extent it overlaps or
+    /// touches.
+    pub(crate) fn add(&mut self, block: u64, len: u64, activity: Activity) {
+        self.writers.set(block, block + len, activity);
         let (mut start, mut end) = (block, block + len);
         let mut age = self.next_age;
         self.next_age += 1;
@@ -55,6 +64,7 @@ impl DirtyExtents {
     /// Removes `block ..+ len`.
     pub(crate) fn remove(&mut self, block: u64, len: u64) {
         let end = block + len;
+        self.writers.forget(block, end);
         while let Some((&first, &(extent_len, age))) = self.by_block.range(..end).next_back()
             && first + extent_len > block
         {
@@ -92,32 +102,84 @@ impl DirtyExtents {
     }
 }
 
+/// Which activity wrote which blocks. An extent may hold data of several.
+#[derive(Debug, Default)]
+struct Writers {
+    /// First block -> (end, activity). Neighbours of one activity are one run.
+    runs: BTreeMap<u64, (u64, Activity)>,
+}
+
+impl Writers {
+    fn at(&self, block: u64) -> Activity {
+        let before = self.runs.range(..=block).next_back();
+        before.filter(|(_, (end, _))| block < *end).map_or(Activity::Other, |(_, run)| run.1)
+    }
+
+    fn set(&mut self, mut start: u64, mut end: u64, activity: Activity) {
+        self.forget(start, end);
+        if let Some((&first, &(before, other))) = self.runs.range(..start).next_back()
+            && before == start
+            && other == activity
+        {
+            start = first;
+        }
+        if let Some(&(after, other)) = self.runs.get(&end)
+            && other == activity
+        {
+            self.runs.remove(&end);
+            end = after;
+        }
+        self.runs.insert(start, (end, activity));
+    }
+
+    fn forget(&mut self, start: u64, end: u64) {
+        while let Some((&first, &(last, activity))) = self.runs.range(..end).next_back()
+            && last > start
+        {
+            self.runs.remove(&first);
+            if first < start {
+                self.runs.insert(first, (start, activity));
+            }
+            if end < last {
+                self.runs.insert(end, (last, activity));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use imbrex_clockwork::Prng;
-    use std::collections::BTreeSet;
 
     #[test]
     fn extents_agree_with_a_set_of_blocks() {
         let mut prng = Prng::new(5);
         let mut extents = DirtyExtents::default();
-        let mut model: BTreeSet<u64> = BTreeSet::new();
+        let mut model: BTreeMap<u64, Activity> = BTreeMap::new();
         for _ in 0..5_000 {
             let (block, len) = (prng.below(500), 1 + prng.below(20));
             if prng.chance(3, 5) {
-                extents.add(block, len);
-                model.extend(block..block + len);
+                let activity = Activity::ALL[prng.below(3) as usize];
+                extents.add(block, len, activity);
+                model.extend((block..block + len).map(|block| (block, activity)));
             } else {
                 extents.remove(block, len);
-                model.retain(|&b| b < block || block + len <= b);
+                model.retain(|&b, _| b < block || block + len <= b);
             }
-            let blocks: BTreeSet<u64> =
-                extents.oldest().flat_map(|(first, len)| first..first + len).collect();
+            let blocks = extents.oldest().flat_map(|(first, len)| first..first + len);
+            let blocks: BTreeMap<u64, Activity> =
+                blocks.map(|block| (block, extents.activity_at(block))).collect();
             assert_eq!(blocks, model);
             assert_eq!(extents.len_blocks(), model.len() as u64);
-            let whole = (block..block + len).all(|b| model.contains(&b));
+            let whole = (block..block + len).all(|b| model.contains_key(&b));
             assert_eq!(extents.holds(block, len), whole);
+            let runs: Vec<_> = extents.writers.runs.iter().collect();
+            let are_apart = |pair: &[(&u64, &(u64, Activity))]| {
+                let [(_, (end, first)), (start, (_, second))] = pair else { return true };
+                end < *start || end == *start && first != second
+            };
+            assert!(runs.windows(2).all(are_apart), "{runs:?}");
         }
     }
 }

@@ -15,6 +15,8 @@
 //!   E3  A write-cache extent is pending exactly while its blocks are not on the platter. Extents
 //!       neither overlap nor touch.
 //!   E4  A cached write is destaged no earlier than it arrived.
+//!   E5  Busy time counts for the activity that caused it. The destaging of cached data counts for the
+//!       activity that wrote them, whichever request waits for it.
 //!
 //! This module models time only. `cache.rs` decides which unflushed bytes a power cut loses.
 //!
@@ -29,7 +31,7 @@ pub(crate) use platter::PlatterSpec;
 pub(crate) use seek::SeekSpec;
 
 use dirty::DirtyExtents;
-use imbrex_disk::BLOCK_LEN_BYTES;
+use imbrex_disk::{Activity, ActivityCounters, BLOCK_LEN_BYTES, ByActivity};
 use platter::Platter;
 use seek::SeekCurve;
 use serde::Deserialize;
@@ -78,21 +80,10 @@ pub(crate) struct Mechanics {
     look_ahead: Option<LookAhead>,
     dirty: DirtyExtents,
     seek_count: u64,
-    busy_ns: u64,
     busy_until_ns: u64,
-    parts: BusyParts,
-}
-
-/// What the head did while the drive was busy. The rest of that time is electronics: commands, and
-/// data that the host takes from the drive's memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BusyParts {
-    /// It moved to another track, or switched to the next.
-    pub(crate) seek_ns: u64,
-    /// It waited for the platter to turn.
-    pub(crate) turn_ns: u64,
-    /// Blocks passed below it.
-    pub(crate) transfer_ns: u64,
+    /// What the request that is served now serves.
+    activity: Activity,
+    times: ByActivity<ActivityCounters>,
 }
 
 /// A cached write goes to the platter in pieces of at most this length, so that a long run does not
@@ -119,9 +110,9 @@ impl Mechanics {
             look_ahead: None,
             dirty: DirtyExtents::default(),
             seek_count: 0,
-            busy_ns: 0,
             busy_until_ns: 0,
-            parts: BusyParts::default(),
+            activity: Activity::default(),
+            times: ByActivity::default(),
         }
     }
 
@@ -130,14 +121,15 @@ impl Mechanics {
         self.seek_count
     }
 
-    /// How long the drive was busy.
-    pub(crate) fn busy_ns(&self) -> u64 {
-        self.busy_ns
+    /// How long the drive was busy for each activity, and what the head did in that time. The rest of
+    /// it is electronics: commands, and data that the host takes from the drive's memory.
+    pub(crate) fn times(&self) -> &ByActivity<ActivityCounters> {
+        &self.times
     }
 
-    /// What the head did in that time.
-    pub(crate) fn busy_parts(&self) -> BusyParts {
-        self.parts
+    /// The requests from now on serve `activity`.
+    pub(crate) fn serve(&mut self, activity: Activity) {
+        self.activity = activity;
     }
 
     /// The first block of the track that the head is at.
@@ -159,7 +151,7 @@ impl Mechanics {
         // Reading further helps only if it is no detour: a seek may arrive earlier.
         let end_ns = match self.look_ahead_hit(now_ns, block, len, moved_end_ns) {
             Some(passed_ns) => {
-                self.parts.transfer_ns += passed_ns.saturating_sub(start_ns);
+                self.times[self.activity].transfer_ns += passed_ns.saturating_sub(start_ns);
                 passed_ns.max(handed_over_ns)
             }
             None => {
@@ -213,7 +205,7 @@ impl Mechanics {
             let piece = left.min(piece_max);
             at_ns = at_ns.max(self.make_room(at_ns, piece));
             let rest_ns = self.rest_ns();
-            self.dirty.add(block, piece);
+            self.dirty.add(block, piece, self.activity);
             if self.rest_ns() < rest_ns {
                 // Data destaged from here on arrived now, however long the head has rested.
                 self.free_at_ns = self.free_at_ns.max(at_ns);
@@ -297,12 +289,15 @@ impl Mechanics {
             .min_by_key(|&(block, _)| self.positioned_ns(start_ns, block, true));
         let Some((block, len)) = nearest else { return false };
         let piece = len.min(DESTAGE_PIECE_BLOCKS);
+        let writer = self.dirty.activity_at(block);
+        let waiting = std::mem::replace(&mut self.activity, writer);
         self.look_ahead = None;
         let at_ns = self.move_head(start_ns, block, true);
         let end_ns = self.transfer(block, piece, at_ns, true);
         self.dirty.remove(block, piece);
         self.free_at_ns = end_ns;
         self.spend(start_ns, end_ns);
+        self.activity = waiting;
         true
     }
 
@@ -336,8 +331,9 @@ impl Mechanics {
             self.seek_count += 1;
         }
         let move_ns = self.move_ns(block, write);
-        self.parts.seek_ns += move_ns;
-        self.parts.turn_ns += at_ns - from_ns - move_ns;
+        let times = &mut self.times[self.activity];
+        times.seek_ns += move_ns;
+        times.turn_ns += at_ns - from_ns - move_ns;
         at_ns
     }
 
@@ -345,7 +341,7 @@ impl Mechanics {
     fn transfer(&mut self, block: u64, len: u64, at_ns: u64, write: bool) -> u64 {
         let (end_ns, track) = self.platter.transfer(block, len, at_ns, write);
         self.track = track;
-        self.parts.transfer_ns += end_ns - at_ns;
+        self.times[self.activity].transfer_ns += end_ns - at_ns;
         end_ns
     }
 
@@ -397,7 +393,7 @@ impl Mechanics {
     /// Counts `start_ns .. end_ns` as busy, each moment once (E2); returns `end_ns`.
     fn spend(&mut self, start_ns: u64, end_ns: u64) -> u64 {
         let from_ns = start_ns.max(self.busy_until_ns);
-        self.busy_ns += end_ns.saturating_sub(from_ns);
+        self.times[self.activity].busy_ns += end_ns.saturating_sub(from_ns);
         self.busy_until_ns = self.busy_until_ns.max(end_ns);
         end_ns
     }

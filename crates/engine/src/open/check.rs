@@ -210,6 +210,7 @@ fn check_order(
         fill_cache: false,
         read_ahead_bytes: store.options.compaction_read_len_bytes,
         sequential: true,
+        activity: imbrex_files::Activity::Other,
         ..TableReadOptions::default()
     };
     let runs = entry.version.levels.iter().flat_map(|level| &level.runs);

@@ -35,6 +35,8 @@ pub(crate) struct Change {
     pub(crate) created: Vec<Arc<KeyspaceState>>,
     /// How far the commit may fill the catalog.
     pub(crate) kind: CommitKind,
+    /// Whether it is that of a close, which records the totals that other commits leave out.
+    pub(crate) is_close: bool,
 }
 
 impl Store {
@@ -70,6 +72,9 @@ impl Store {
             last_seq: last_seq.max(change.last_seq).0.max(versions.state.counters.last_seq),
         });
         edit.totals = self.totals_of_lifetime().changed_from(&versions.state.totals);
+        if !change.is_close {
+            edit.totals.leave_out_times();
+        }
         let mut state = versions.state.clone();
         if let Err(reason) = state.apply(&edit) {
             return Err(self.poison(&format!("an edit does not fit the state: {reason}")));

@@ -35,7 +35,7 @@ impl Store {
         if !has_own && !self.has_committed.load(Ordering::Acquire) {
             return Ok(());
         }
-        match self.commit(Change::default()) {
+        match self.commit(Change { is_close: true, ..Change::default() }) {
             Err(error) if error.is_no_space() => Ok(()),
             committed => committed,
         }

@@ -13,13 +13,14 @@ use super::index::IndexPartition;
 use super::read_ahead::ReadAhead;
 use super::reader::Table;
 use super::reading::cannot_read;
-use super::values::ValuePlace;
+use super::values::{ValuePlace, Values};
 use crate::EngineError;
 use crate::first_reads::{FirstRead, SeekTo};
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Trailer};
 use crate::losses::{Losses, LostKeys, keys_between};
 use bytes::Bytes;
+use imbrex_files::{Activity, FileReader};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub(crate) struct TableReadOptions {
     /// The whole table will be read in order, as in a compaction. The iterator then reads ahead
     /// from the first block on and does not look into the cache.
     pub(crate) sequential: bool,
+    /// What the reads serve, for the drive's counters.
+    pub(crate) activity: Activity,
     /// The first key that will not be read. Read-ahead stops there.
     pub(crate) until: Option<Bytes>,
     /// The record of skipped damage. With it, unreadable blocks and partitions are left out instead
@@ -58,6 +61,7 @@ impl Default for TableReadOptions {
             read_ahead_bytes_min: 0,
             read_ahead_bytes: 256 << 10,
             sequential: false,
+            activity: Activity::User,
             until: None,
             losses: None,
         }
@@ -107,6 +111,9 @@ enum Loaded {
 #[derive(Debug)]
 pub(crate) struct TableIter {
     table: Arc<Table>,
+    /// The file and the values of the table, for reads that serve the activity of the options.
+    file: Arc<dyn FileReader>,
+    values: Option<Arc<Values>>,
     options: TableReadOptions,
     partition_index: usize,
     partition: Option<Arc<IndexPartition>>,
@@ -141,8 +148,11 @@ impl TableIter {
     pub(super) fn new(table: Arc<Table>, options: TableReadOptions) -> TableIter {
         let index_ahead_len_bytes =
             if options.losses.is_some() { 0 } else { INDEX_AHEAD_LEN_BYTES };
+        let (file, values) = table.sources_for(options.activity);
         TableIter {
             table,
+            file,
+            values,
             partition_index: 0,
             partition: None,
             block_index: 0,
@@ -249,7 +259,7 @@ impl TableIter {
 
     #[cold]
     fn load_logged(&mut self) -> Result<u64, EngineError> {
-        let Some(values) = &self.table.values else { return Ok(0) };
+        let Some(values) = &self.values else { return Ok(0) };
         let is_at_once =
             self.options.sequential && values.len_bytes() <= self.options.read_ahead_bytes as u64;
         if is_at_once && self.log.is_none() {
@@ -314,10 +324,10 @@ impl TableIter {
                 && let Some(range) = ahead.first_range(&range, table.index_end())
             {
                 self.missing = Some(handle.offset);
-                return Ok(Loaded::Needs(FirstRead { file: Arc::clone(&table.file), range }));
+                return Ok(Loaded::Needs(FirstRead { file: Arc::clone(&self.file), range }));
             }
             let fill_cache = self.options.fill_cache && !self.options.sequential;
-            table.partition_ahead(index, fill_cache, ahead)?
+            table.partition_ahead(&*self.file, index, fill_cache, ahead)?
         };
         self.partition = Some(partition);
         self.data_end = self.data_end_in_partition();
@@ -366,7 +376,7 @@ impl TableIter {
                 && let Some(range) = self.read_ahead.first_range(&wanted, self.data_end)
             {
                 self.missing = Some(handle.offset);
-                return Ok(Loaded::Needs(FirstRead { file: Arc::clone(&self.table.file), range }));
+                return Ok(Loaded::Needs(FirstRead { file: Arc::clone(&self.file), range }));
             }
             let is_short = self.scanned_len_bytes < CACHED_SCAN_LEN_BYTES;
             self.read_block(handle, self.options.fill_cache && is_short)?;
@@ -391,7 +401,7 @@ impl TableIter {
         let (offset, len_bytes) = (handle.offset, handle.len_bytes as usize);
         let range = self
             .read_ahead
-            .read(&*table.file, offset, len_bytes, self.data_end)
+            .read(&*self.file, offset, len_bytes, self.data_end)
             .map_err(|e| cannot_read("data block", table.name(), offset, e))?;
         let block = table.stored_data_block(offset, self.read_ahead.bytes(range.clone()))?;
         self.place = if may_fill && table.cache_admits(offset) {

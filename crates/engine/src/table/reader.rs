@@ -18,7 +18,7 @@ use crate::losses::{Losses, LostKeys};
 use crate::range_del::FragmentedTombstones;
 use crate::table::cache::{BlockCache, CacheId};
 use bytes::Bytes;
-use imbrex_files::FileReader;
+use imbrex_files::{Activity, FileReader};
 use imbrex_record_log::BLOCK_LEN_BYTES;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -65,7 +65,7 @@ pub(crate) struct Table {
     tombstones: Arc<FragmentedTombstones>,
     pub(super) properties: TableProperties,
     /// The values in the log at the beginning of the file, if the table began as a log.
-    pub(super) values: Option<Values>,
+    pub(super) values: Option<Arc<Values>>,
 }
 
 /// Buffers for a thread's point reads. They are small and constantly reused, and therefore hot.
@@ -171,7 +171,8 @@ impl Table {
             let reason = format!("the log with the values has frames of {frame_len_bytes} bytes");
             return Err(corrupt("table", table.name(), 0, reason));
         }
-        table.values = Some(Values::new(file, values_len_bytes, frame_len_bytes));
+        let file = for_user(file);
+        table.values = Some(Arc::new(Values::new(file, values_len_bytes, frame_len_bytes)));
         Ok(Arc::new(table))
     }
 
@@ -238,7 +239,7 @@ impl Table {
             tombstones: Arc::new(tombstones.unwrap_or_default()),
             properties: properties.unwrap_or_default(),
             values: None,
-            file,
+            file: for_user(file),
         };
         if table.top_index.len() == 1 && losses.is_none() {
             let handle = table.top_index.handle(0);
@@ -413,6 +414,19 @@ impl Table {
         TableIter::new(Arc::clone(self), options)
     }
 
+    /// The file and the values, for reads that serve `activity`.
+    pub(super) fn sources_for(
+        &self,
+        activity: Activity,
+    ) -> (Arc<dyn FileReader>, Option<Arc<Values>>) {
+        let (file, values) = (Arc::clone(&self.file), self.values.clone());
+        if activity == Activity::User {
+            return (file, values);
+        }
+        let values = values.map(|own| own.for_activity(activity).map_or(own, Arc::new));
+        (file.for_activity(activity).unwrap_or(file), values)
+    }
+
     /// The approximate offset in the data at which `user_key` is or would be. It serves size
     /// estimates.
     ///
@@ -457,9 +471,10 @@ impl Table {
     }
 
     /// Reads a partition that is not in memory, for an iterator that moves through the table in
-    /// order: one read fetches several partitions.
+    /// order: one read fetches several partitions. `file` is the table's, or another handle of it.
     pub(super) fn partition_ahead(
         &self,
+        file: &dyn FileReader,
         index: usize,
         fill_cache: bool,
         read_ahead: &mut ReadAhead,
@@ -467,7 +482,7 @@ impl Table {
         let handle = self.top_index.handle(index);
         let (offset, len_bytes) = (handle.offset, handle.len_bytes as usize);
         let range = read_ahead
-            .read(&*self.file, offset, len_bytes, self.index_end())
+            .read(file, offset, len_bytes, self.index_end())
             .map_err(|e| cannot_read("index partition", self.name(), offset, e))?;
         let partition = self.decode_partition(handle, read_ahead.bytes(range))?;
         if fill_cache {
@@ -573,6 +588,11 @@ impl Table {
 }
 
 /// The footer, which ends `tail`, the end of the file; or its copy.
+/// `file`, for reads that a user waits for. What opening it reads serves nothing in particular.
+pub(super) fn for_user(file: Arc<dyn FileReader>) -> Arc<dyn FileReader> {
+    file.for_activity(Activity::User).unwrap_or(file)
+}
+
 fn read_footer(file: &dyn FileReader, tail: &[u8]) -> Result<Footer, EngineError> {
     let len_bytes = file.len_bytes();
     let Some(bytes) = tail.last_chunk::<FOOTER_LEN_BYTES>() else {

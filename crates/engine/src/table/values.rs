@@ -15,7 +15,7 @@
 use super::format::{FOOTER_LEN_BYTES, Footer, corrupt};
 use super::reading::{cannot_read, find_footer, read_what_reads};
 use crate::EngineError;
-use imbrex_files::{FileReader, FilesError};
+use imbrex_files::{Activity, FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, LogBounds, Position, log_id_of};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -81,6 +81,12 @@ impl Values {
     /// The values in the first `len_bytes` of `file`, in frames of `frame_len_bytes`.
     pub(super) fn new(file: Arc<dyn FileReader>, len_bytes: u64, frame_len_bytes: usize) -> Values {
         Values { file, len_bytes, frame_len_bytes }
+    }
+
+    /// The same values, for reads that serve `activity`; `None` if those are not counted.
+    pub(super) fn for_activity(&self, activity: Activity) -> Option<Values> {
+        let file = self.file.for_activity(activity)?;
+        Some(Values { file, ..*self })
     }
 
     /// The length of all values together with the log's other bytes.

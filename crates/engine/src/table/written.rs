@@ -9,7 +9,7 @@
 //! get from a young table is one read, as from an old one, and a scan begins in a young run with one.
 
 use super::cache::BlockCache;
-use super::reader::{Table, tail_start};
+use super::reader::{Table, for_user, tail_start};
 use crate::EngineError;
 use imbrex_files::{FileBuffer, FileReader, with_known_end};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Table {
         for index in 0..table.top_index.len() {
             table.partition(index)?;
         }
-        table.file = Arc::clone(file);
+        table.file = for_user(Arc::clone(file));
         Ok(Arc::new(table))
     }
 }

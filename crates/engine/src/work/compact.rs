@@ -34,7 +34,7 @@ use crate::watch::Watch;
 use crate::work::manual_progress::ManualProgress;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::{CommitKind, GroupId, Tier};
+use imbrex_files::{Activity, CommitKind, GroupId, Tier};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -79,6 +79,7 @@ impl Running {
             fill_cache: false,
             read_ahead_bytes: store.options.compaction_read_len_bytes,
             sequential: true,
+            activity: Activity::Compaction,
             until: self.until().cloned(),
             ..TableReadOptions::default()
         };

@@ -1,6 +1,7 @@
 //! The store from outside, over the file layer and a simulated drive.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod activities;
 mod bands;
 mod basic;
 mod crowded;

@@ -9,7 +9,7 @@
 
 use super::backup::Saved;
 use crate::region::Region;
-use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, ReadRequest};
+use imbrex_disk::{Activity, BlockRange, Blocks, Disk, DiskError, Handles, Lba, ReadRequest};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,33 +72,44 @@ impl Detours {
 /// The source that readers of files use: the disk, with detours.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    disk: Arc<dyn Disk>,
+    disks: Arc<Handles>,
+    activity: Activity,
     detours: Option<Arc<Detours>>,
 }
 
 impl Source {
-    pub(crate) fn new(disk: Arc<dyn Disk>, detours: Option<Arc<Detours>>) -> Source {
-        Source { disk, detours }
+    /// The source for reads that name no activity.
+    pub(crate) fn new(disks: Handles, detours: Option<Arc<Detours>>) -> Source {
+        Source { disks: Arc::new(disks), activity: Activity::Other, detours }
+    }
+
+    /// The same source, for reads that serve `activity`.
+    pub(crate) fn for_activity(&self, activity: Activity) -> Source {
+        Source { activity, ..self.clone() }
+    }
+
+    fn disk(&self) -> &dyn Disk {
+        &**self.disks.of(self.activity)
     }
 
     /// Whether both read one disk, so that it can order their reads.
     pub(crate) fn is_same_disk(&self, other: &Source) -> bool {
-        Arc::ptr_eq(&self.disk, &other.disk)
+        Arc::ptr_eq(&self.disks, &other.disks)
     }
 
     pub(crate) fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
         if self.detours.is_none() {
-            return self.disk.read(at, buf);
+            return self.disk().read(at, buf);
         }
         self.read_batch(&mut [ReadRequest { at, buf }])
     }
 
     pub(crate) fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        let Some(detours) = &self.detours else { return self.disk.read_batch(requests) };
+        let Some(detours) = &self.detours else { return self.disk().read_batch(requests) };
         let open = detours.open.read();
         if open.is_empty() {
-            return self.disk.read_batch(requests);
+            return self.disk().read_batch(requests);
         }
-        requests.iter_mut().try_for_each(|request| detours.read(&*self.disk, &open, request))
+        requests.iter_mut().try_for_each(|request| detours.read(self.disk(), &open, request))
     }
 }

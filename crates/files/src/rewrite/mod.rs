@@ -58,7 +58,8 @@ use crate::stats::Counts;
 use backup::{Backup, Recovered, Saved};
 use detour::Detours;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Persist, TrackId,
+    Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Handles, Lba,
+    Persist, TrackId,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
@@ -68,7 +69,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Writes tables to the tracks of an interlaced disk.
 #[derive(Debug)]
 pub(crate) struct Rewriter {
+    /// The disk, for everything but the tables themselves.
     disk: Arc<dyn Disk>,
+    disks: Handles,
     backup: Mutex<Backup>,
     detours: Arc<Detours>,
     turn: Mutex<()>,
@@ -84,6 +87,8 @@ pub(crate) struct TrackFile<'a> {
     /// For each extent, the live ranges above it when it was planned.
     pub(crate) above: &'a [Vec<BlockRange>],
     pub(crate) content: &'a Content,
+    /// What it serves.
+    pub(crate) activity: Activity,
 }
 
 /// Why a table was not written.
@@ -129,9 +134,11 @@ impl Rewriter {
         if disk.geometry().interlaced().is_none() {
             return Ok(None);
         }
+        let disks = Handles::new(disk);
         let backup = Backup::new(disk.geometry(), regions, unit_len, format_id)?;
         Ok(Some(Rewriter {
-            disk: Arc::clone(disk),
+            disk: Arc::clone(disks.of(Activity::Cleaning)),
+            disks,
             files_start: files_start(disk.geometry(), regions, unit_len)?,
             detours: Detours::new(backup.region().clone()),
             backup: Mutex::new(backup),
@@ -321,7 +328,7 @@ impl Rewriter {
             }
         }
         let before: u64 = file.extents[..index].iter().map(|e| e.blocks().get()).sum();
-        file.content.write(&*self.disk, extent.range(), Blocks::new(before))
+        file.content.write(&**self.disks.of(file.activity), extent.range(), Blocks::new(before))
     }
 
     fn track(&self, file: &TrackFile<'_>, index: usize) -> TrackId {

@@ -77,6 +77,7 @@ impl Connection<'_> {
     fn requests(&mut self) -> io::Result<()> {
         while !self.server.acceptor.is_stopping() {
             self.receiver.set_deadline(self.server.deadline());
+            self.server.silent.enter(&self.socket);
             let head = match self.head()? {
                 Some(Ok(head)) => head,
                 Some(Err((status, why))) => {
@@ -89,6 +90,7 @@ impl Connection<'_> {
             let reply = match self.allowed(&head) {
                 Ok(()) => {
                     let body = self.receiver.read_vec(head.body_len_bytes)?;
+                    self.server.silent.leave(&self.socket);
                     match request(&head, &body) {
                         Ok(request) => self.server.site.answer(&request),
                         Err(reply) => reply,
@@ -96,6 +98,7 @@ impl Connection<'_> {
                 }
                 Err(reply) => {
                     self.receiver.skip(head.body_len_bytes as u64)?;
+                    self.server.silent.leave(&self.socket);
                     reply
                 }
             };

@@ -14,7 +14,8 @@
 //!       host is an address or `localhost`, so no page of another site reaches the server by a name of its own.
 //!   H2  A request that changes something has the header `X-Imbrex`, which no form of another site can send.
 //!   H3  The memory of a connection is bounded: the head, a short body, and one piece of events at a time.
-//!   H4  A reader that sends nothing, or never reads, occupies its own thread and nothing else.
+//!   H4  A reader that sends nothing, or never reads, occupies its own thread and nothing else. When all places are
+//!       taken, the reader that has been silent the longest loses its place to the next one.
 //!
 //! Sources: RFC 9110, RFC 9112; server-sent events of the HTML standard. Not here: what the pages say (`watch`, `cli`).
 

@@ -5,7 +5,8 @@ use crate::nbd::ServeError;
 use crate::stop::Stopper;
 use crate::transport::{Acceptor, Guests, Listener, Socket, Tls};
 use imbrex_clockwork::Clock;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The readers that a server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub enum Access {
 pub struct ServerOptions {
     /// The clock for time limits.
     pub clock: Arc<dyn Clock>,
-    /// The most connections at a time; further ones are rejected.
+    /// The most connections at a time. A further one takes the place of the one that has been silent the longest; if all
+    /// are being answered, it is rejected.
     pub connection_count_max: usize,
     /// The longest time that a connection may be silent between requests.
     pub silence_ns_max: u64,
@@ -56,6 +58,7 @@ pub(super) struct Shared {
     pub(super) site: Arc<dyn Site>,
     pub(super) options: ServerOptions,
     pub(super) acceptor: Acceptor,
+    pub(super) silent: Silent,
 }
 
 impl Server {
@@ -66,7 +69,8 @@ impl Server {
     pub fn new(site: Arc<dyn Site>, options: ServerOptions) -> Result<Server, ServeError> {
         let host = |source| ServeError::Host { what: "making a socket pair", source };
         let acceptor = Acceptor::new().map_err(host)?;
-        Ok(Server { shared: Arc::new(Shared { site, options, acceptor }) })
+        let silent = Silent::default();
+        Ok(Server { shared: Arc::new(Shared { site, options, acceptor, silent }) })
     }
 
     /// A handle that makes [`Server::serve`] return.
@@ -91,12 +95,58 @@ impl Server {
     }
 }
 
+/// The connections that have sent no whole request since they came or since their last reply (H4), the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Silent(Mutex<VecDeque<Weak<Socket>>>);
+
+impl Silent {
+    /// The connection waits for a request.
+    pub(super) fn enter(&self, socket: &Arc<Socket>) {
+        let mut all = self.all();
+        all.retain(|known| known.strong_count() > 0);
+        if !all.iter().any(|known| is_of(known, socket)) {
+            all.push_back(Arc::downgrade(socket));
+        }
+    }
+
+    /// The connection has sent a request.
+    pub(super) fn leave(&self, socket: &Arc<Socket>) {
+        self.all().retain(|known| !is_of(known, socket));
+    }
+
+    fn take_oldest(&self) -> Option<Arc<Socket>> {
+        let mut all = self.all();
+        while let Some(oldest) = all.pop_front() {
+            if let Some(oldest) = oldest.upgrade() {
+                return Some(oldest);
+            }
+        }
+        None
+    }
+
+    fn all(&self) -> MutexGuard<'_, VecDeque<Weak<Socket>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_of(known: &Weak<Socket>, socket: &Arc<Socket>) -> bool {
+    std::ptr::eq(known.as_ptr(), Arc::as_ptr(socket))
+}
+
 struct Readers<'a>(&'a Arc<Shared>);
 
 impl Guests for Readers<'_> {
     fn came(&mut self, socket: Socket) {
         let shared = Arc::clone(self.0);
         let count_max = shared.options.connection_count_max;
+        let socket = Arc::new(socket);
+        if shared.acceptor.guest_count() >= count_max
+            && let Some(silent) = shared.silent.take_oldest()
+        {
+            shared.acceptor.hang_up(&silent);
+        }
+        // From now on: its thread may not have begun when the next reader comes.
+        shared.silent.enter(&socket);
         let serve = move |socket| connection::serve(&shared, socket);
         self.0.acceptor.start("http connection", socket, count_max, serve, || ());
     }

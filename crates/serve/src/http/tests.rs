@@ -189,9 +189,9 @@ fn bad_requests_end_their_own_connection() {
 fn more_connections_than_allowed_are_hung_up_on() {
     let stand = Stand::new(|options| options.connection_count_max = 2);
     let held: Vec<TcpStream> = (0..2).map(|_| stand.connect()).collect();
-    // Both have a thread as soon as they are answered.
+    // Both keep their places while they are answered.
     for mut socket in &held {
-        socket.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        socket.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert!(socket.read(&mut [0; 16]).unwrap() > 0);
     }
     let mut third = stand.connect();
@@ -200,6 +200,24 @@ fn more_connections_than_allowed_are_hung_up_on() {
     let _ = third.read_to_end(&mut reply);
     assert_eq!(reply, b"");
     drop(held);
+}
+
+/// H4: readers that ask nothing keep nobody out, and one that is being answered keeps its place.
+#[test]
+fn the_reader_that_was_silent_the_longest_makes_room() {
+    let stand = Stand::new(|options| options.connection_count_max = 3);
+    let mut events = stand.connect();
+    events.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    assert!(events.read(&mut [0; 4096]).unwrap() > 0, "it is being answered");
+    let mut silent: Vec<TcpStream> = (0..2).map(|_| stand.connect()).collect();
+    silent[1].write_all(b"GET / HT").unwrap();
+    for _ in 0..2 {
+        assert_eq!(status(&stand.get("/")), 200);
+    }
+    let mut first = silent.remove(0);
+    assert!(!matches!(first.read(&mut [0; 16]), Ok(1..)), "it is hung up on");
+    stand.last_event.store(3, Ordering::SeqCst);
+    events_until(&mut events, 2);
 }
 
 /// Reads events until one has the number `last`.

@@ -151,6 +151,7 @@ impl Guests for Clients<'_> {
         let shared = Arc::clone(self.shared);
         let serve = move |socket| connection::serve(&shared, socket);
         let turned_away = || count(&tally.turned_away);
+        let socket = Arc::new(socket);
         acceptor.start("nbd connection", socket, options.connection_count_max, serve, turned_away);
     }
 

@@ -104,12 +104,11 @@ impl Acceptor {
     pub(crate) fn start(
         &self,
         name: &str,
-        socket: Socket,
+        socket: Arc<Socket>,
         count_max: usize,
         serve: impl FnOnce(Arc<Socket>) + Send + 'static,
         turned_away: impl FnOnce(),
     ) {
-        let socket = Arc::new(socket);
         let is_full = self.enter(&socket) > count_max;
         let theirs = Arc::clone(&socket);
         let is_started = !is_full && self.crew.start(name, move || serve(theirs)).is_ok();
@@ -117,6 +116,19 @@ impl Acceptor {
             turned_away();
             socket.shutdown(Shutdown::Both);
         }
+    }
+
+    /// The number of open sockets.
+    pub(crate) fn guest_count(&self) -> usize {
+        let mut open = self.open();
+        open.retain(|socket| socket.strong_count() > 0);
+        open.len()
+    }
+
+    /// Hangs up on a guest, which no longer counts. Its thread ends by itself.
+    pub(crate) fn hang_up(&self, guest: &Arc<Socket>) {
+        self.open().retain(|socket| !std::ptr::eq(socket.as_ptr(), Arc::as_ptr(guest)));
+        guest.shutdown(Shutdown::Both);
     }
 
     /// Adds a guest's socket; returns the number of open sockets.

@@ -2,7 +2,8 @@
 
 use super::layout::Region;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Lba, Pba, Persist, ReadRequest,
+    Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Handles, Lba, Pba,
+    Persist, ReadRequest,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,7 +37,7 @@ pub struct BandCounters {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     /// The host's own bytes, straight through.
-    Direct,
+    Direct { activity: Activity },
     /// A rewrite; `host_bytes` of it are the host's.
     Rewrite { host_bytes: u64 },
     /// The staging of a rewrite.
@@ -45,10 +46,21 @@ pub(crate) enum Purpose {
     Log,
 }
 
+impl Purpose {
+    fn activity(self) -> Activity {
+        match self {
+            Purpose::Direct { activity } => activity,
+            Purpose::Rewrite { .. } | Purpose::Stage => Activity::Cleaning,
+            Purpose::Log => Activity::Catalog,
+        }
+    }
+}
+
 /// The drive below.
 #[derive(Debug)]
 pub(crate) struct Below {
     disk: Arc<dyn Disk>,
+    disks: Handles,
     direct_writes: AtomicU64,
     rewrites: AtomicU64,
     read_back_bytes: AtomicU64,
@@ -61,6 +73,7 @@ pub(crate) struct Below {
 impl Below {
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Below {
         Below {
+            disks: Handles::new(&disk),
             disk,
             direct_writes: AtomicU64::new(0),
             rewrites: AtomicU64::new(0),
@@ -77,14 +90,18 @@ impl Below {
     }
 
     /// Reads for the host.
-    pub(crate) fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        self.disk.read_batch(requests)
+    pub(crate) fn read_batch(
+        &self,
+        activity: Activity,
+        requests: &mut [ReadRequest<'_>],
+    ) -> Result<(), DiskError> {
+        self.disks.of(activity).read_batch(requests)
     }
 
     /// Reads back for a rewrite.
     pub(crate) fn read_back(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
         let len: usize = requests.iter().map(|request| request.buf.len()).sum();
-        self.disk.read_batch(requests)?;
+        self.disks.of(Activity::Cleaning).read_batch(requests)?;
         self.read_back_bytes.fetch_add(len as u64, Relaxed);
         Ok(())
     }
@@ -181,10 +198,11 @@ impl Below {
         persist: Persist,
         purpose: Purpose,
     ) -> Result<(), DiskError> {
-        self.disk.write(Lba::new(at.get()), data, persist)?;
+        let disk = self.disks.of(purpose.activity());
+        disk.write(Lba::new(at.get()), data, persist)?;
         let len = data.len() as u64;
         match purpose {
-            Purpose::Direct => self.direct_writes.fetch_add(1, Relaxed),
+            Purpose::Direct { .. } => self.direct_writes.fetch_add(1, Relaxed),
             Purpose::Rewrite { host_bytes } => {
                 self.rewritten_bytes.fetch_add(len - host_bytes, Relaxed)
             }
@@ -194,8 +212,8 @@ impl Below {
         Ok(())
     }
 
-    pub(crate) fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
+    pub(crate) fn flush(&self, activity: Activity) -> Result<(), DiskError> {
+        self.disks.of(activity).flush()
     }
 
     pub(crate) fn discard(&self, region: Region) -> Result<(), DiskError> {

@@ -26,7 +26,7 @@ use super::below::{Below, Purpose, blocks_of};
 use super::format::{Record, Superblock, encode_region_header};
 use super::layout::{BandLayout, FRAME_LEN_BYTES, RUNS_PER_RECORD, Region};
 use super::runs::Runs;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
+use imbrex_disk::{Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Persist};
 use imbrex_record_log::{Encoder, RUN_AHEAD_BLOCKS};
 
 /// About how many bytes of records are kept in memory until a flush writes them.
@@ -90,7 +90,7 @@ impl BandJournal {
         let header = encode_region_header(id, epoch);
         below.write(start, &header, Persist::Cached, Purpose::Log)?;
         journal.write_out(below, layout, Persist::Cached)?;
-        below.flush()?;
+        below.flush(Activity::Catalog)?;
         journal.flushed();
         Ok(journal)
     }
@@ -103,7 +103,7 @@ impl BandJournal {
         valid: &Runs,
     ) -> Result<(), DiskError> {
         self.write_out(below, layout, Persist::Cached)?;
-        below.flush()?;
+        below.flush(Activity::Catalog)?;
         *self = BandJournal::begin(below, layout, 1 - self.region, self.epoch + 1, valid)?;
         Ok(())
     }
@@ -196,7 +196,7 @@ impl BandJournal {
             return Err(DiskError::Host { what, source });
         }
         if self.written + blocks_of(&self.buffer) > self.durable + Blocks::new(RUN_AHEAD_BLOCKS) {
-            below.flush()?; // J5
+            below.flush(Activity::Catalog)?; // J5
             self.flushed();
         }
         self.is_unflushed |= persist == Persist::Cached;

@@ -48,6 +48,7 @@
 //! Not here: which files share a band (`files`), the physics of the platter (`disk-sim`).
 
 mod below;
+mod device;
 mod error;
 mod format;
 mod journal;
@@ -65,8 +66,8 @@ use below::{Below, Purpose};
 use error::during;
 use format::{Record, RegionHead, Rewrite};
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, Lba, Pba, Persist,
-    ReadRequest, ZoneAction, ZoneId, ZoneInfo,
+    Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, Pba, Persist,
+    ReadRequest,
 };
 use journal::{BandJournal, Change};
 use layout::{BandLayout, Region};
@@ -91,6 +92,8 @@ struct BandState {
     /// Blocks that were discarded but would be valid again after a power cut (F5).
     discarded: Runs,
     next_seq: u64,
+    /// What the request under way serves.
+    activity: Activity,
     /// A write that is gathered before its band is rewritten.
     waiting: Option<Waiting>,
     /// The buffer of the last rewrite, with any content: allocating a whole band is not cheap.
@@ -106,6 +109,7 @@ struct BandState {
 #[derive(Debug)]
 struct Waiting {
     range: BlockRange,
+    activity: Activity,
     data: Vec<u8>,
 }
 
@@ -202,6 +206,7 @@ impl FixedBands {
             journal,
             discarded: Runs::default(),
             next_seq,
+            activity: Activity::Other,
             waiting: None,
             image: Vec::new(),
             is_poisoned: false,
@@ -336,7 +341,7 @@ impl FixedBands {
     fn flush_all(&self, state: &mut BandState) -> Result<(), DiskError> {
         let flush = |state: &mut BandState| {
             state.journal.write_out(&self.below, &self.layout, Persist::Cached)?;
-            self.below.flush()
+            self.below.flush(state.activity)
         };
         flush(state).inspect_err(|_| state.is_poisoned = true)?;
         state.journal.flushed();
@@ -361,7 +366,10 @@ impl FixedBands {
                 if persist == Persist::Cached && write.len < self.layout.superblock.gather_len =>
             {
                 match self.release(state) {
-                    Ok(()) => state.waiting = Some(Waiting { range: write, data: data.to_vec() }),
+                    Ok(()) => {
+                        let (activity, data) = (state.activity, data.to_vec());
+                        state.waiting = Some(Waiting { range: write, activity, data });
+                    }
                     Err(error) if state.is_poisoned => return Err(error),
                     // The waiting write is in another band and goes on waiting. This one is done at
                     // once.
@@ -420,7 +428,8 @@ impl FixedBands {
 
     /// Does the waiting write. If that fails, the write goes on waiting.
     fn release(&self, state: &mut BandState) -> Result<(), DiskError> {
-        let Some(Waiting { range, data }) = state.waiting.take() else { return Ok(()) };
+        let Some(Waiting { range, activity, data }) = state.waiting.take() else { return Ok(()) };
+        let under_way = mem::replace(&mut state.activity, activity);
         let done = self.make_room_for(state, range).and_then(|()| {
             // Blocks that were discarded meanwhile need not be read back.
             match plan_write(&self.layout, &state.valid, range) {
@@ -428,8 +437,9 @@ impl FixedBands {
                 Plan::Rewrite => self.rewrite(state, &[(range, &data)]),
             }
         });
+        state.activity = under_way;
         if done.is_err() {
-            state.waiting = Some(Waiting { range, data });
+            state.waiting = Some(Waiting { range, activity, data });
         }
         done
     }
@@ -442,7 +452,9 @@ impl FixedBands {
         write: BlockRange,
         data: &[u8],
     ) -> Result<(), DiskError> {
-        let Some(Waiting { range, data: waiting }) = state.waiting.take() else { return Ok(()) };
+        let Some(Waiting { range, activity, data: waiting }) = state.waiting.take() else {
+            return Ok(());
+        };
         let bytes = |part: BlockRange| {
             let from = (part.start - range.start).bytes() as usize;
             &waiting[from..from + part.len.bytes() as usize]
@@ -453,7 +465,7 @@ impl FixedBands {
         let done = own.iter().try_for_each(|&(part, _)| self.make_room_for(state, part));
         let done = done.and_then(|()| self.rewrite(state, &own));
         if done.is_err() {
-            state.waiting = Some(Waiting { range, data: waiting });
+            state.waiting = Some(Waiting { range, activity, data: waiting });
         }
         done
     }
@@ -472,7 +484,8 @@ impl FixedBands {
             self.flush_all(state)?;
         }
         let at = self.layout.locate(write.start);
-        if let Err(error) = self.below.write(at, data, persist, Purpose::Direct) {
+        let direct = Purpose::Direct { activity: state.activity };
+        if let Err(error) = self.below.write(at, data, persist, direct) {
             self.give_back(state, write);
             return Err(error);
         }
@@ -610,7 +623,7 @@ impl FixedBands {
         state.journal.write_out(&self.below, &self.layout, Persist::Cached)?;
         self.below.discard(slot)?;
         self.below.write(slot.start, image, Persist::Cached, Purpose::Stage)?;
-        self.below.flush()?;
+        self.below.flush(Activity::Cleaning)?;
         state.journal.flushed();
         state.discarded = Runs::default();
         state.journal.push(&Record::Rewrite(rewrite));
@@ -633,126 +646,6 @@ fn without(run: BlockRange, hole: Option<BlockRange>) -> impl Iterator<Item = Bl
     let behind = hole.end().min(run.end());
     let behind = BlockRange::new(behind, run.end() - behind);
     [before, behind].into_iter().filter(|part| !part.len.is_zero())
-}
-
-impl Disk for FixedBands {
-    fn geometry(&self) -> &Geometry {
-        &self.layout.geometry
-    }
-
-    fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError> {
-        self.read_batch(&mut [ReadRequest { at, buf }])
-    }
-
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
-        let state = self.read_state();
-        let waiting = state.waiting.as_ref().map(|waiting| waiting.range);
-        let mut parts = Vec::with_capacity(requests.len());
-        for request in requests.iter_mut() {
-            let range = self.layout.geometry.request(request.at, request.buf.len())?;
-            if state.torn.is_some_and(|band| band.overlaps(range)) {
-                return Err(DiskError::Poisoned);
-            }
-            let (mut at, mut rest) = (range.start, &mut *request.buf);
-            let runs = state.valid.within(range);
-            // The waiting blocks cover the result, and the blocks below them may not even be
-            // readable.
-            let below = runs.flat_map(|run| self.layout.by_band(run));
-            for run in below.flat_map(|run| without(run, waiting)) {
-                let (blank, behind) = rest.split_at_mut((run.start - at).bytes() as usize);
-                blank.fill(0);
-                let (buf, behind) = behind.split_at_mut(run.len.bytes() as usize);
-                let at_below = Lba::new(self.layout.locate(run.start).get());
-                parts.push(ReadRequest { at: at_below, buf });
-                (at, rest) = (run.end(), behind);
-            }
-            rest.fill(0);
-        }
-        if !parts.is_empty() {
-            let result = self.below.read_batch(&mut parts);
-            result.map_err(|error| self.loss_for_host(error))?;
-        }
-        if let Some(waiting) = &state.waiting {
-            requests.iter_mut().for_each(|request| waiting.overlay(request));
-        }
-        Ok(())
-    }
-
-    fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        let range = self.layout.geometry.request(at, data.len())?;
-        let mut state = self.write_state()?;
-        let mut rest = data;
-        for part in self.layout.by_band(range) {
-            let (own, behind) = rest.split_at(part.len.bytes() as usize);
-            rest = behind;
-            self.write_part(&mut state, part, own, persist)?;
-        }
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<(), DiskError> {
-        let mut state = self.write_state()?;
-        let released = self.release(&mut state);
-        if !state.is_poisoned {
-            // A write that waits in one band does not keep other bands from becoming durable.
-            self.make_room(&mut state)?;
-            self.flush_all(&mut state)?;
-        }
-        released
-    }
-
-    fn discard(&self, range: BlockRange) -> Result<(), DiskError> {
-        self.layout.geometry.check(range)?;
-        let mut state = self.write_state()?;
-        match &state.waiting {
-            Some(waiting)
-                if range.start <= waiting.range.start && waiting.range.end() <= range.end() =>
-            {
-                state.waiting = None;
-            }
-            Some(waiting) if waiting.range.overlaps(range) => self.release(&mut state)?,
-            _ => {}
-        }
-        let held: Vec<BlockRange> =
-            state.valid.within(range).flat_map(|run| self.layout.by_band(run)).collect();
-        for run in held {
-            self.make_room(&mut state)?;
-            let before = state.valid.count() as u64;
-            if before >= self.layout.superblock.run_count_max {
-                // A discard is a hint. This one would add a run beyond the bound.
-                let is_middle = run.start.get() > 0
-                    && state.valid.holds(BlockRange::new(
-                        Lba::new(run.start.get() - 1),
-                        run.len + Blocks::new(2),
-                    ));
-                if is_middle {
-                    continue;
-                }
-            }
-            state.valid.remove(run);
-            state.discarded.insert(run);
-            state.journal.note(Change::Dead, run);
-            self.below.discard(Region { start: self.layout.locate(run.start), len: run.len })?;
-        }
-        Ok(())
-    }
-
-    fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {
-        None
-    }
-
-    fn manage_zone(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
-        let reason = "the disk has no zones".to_owned();
-        Err(DiskError::NoSuchZone { zone, action, reason })
-    }
-
-    fn counters(&self) -> Counters {
-        self.below.counters()
-    }
-
-    fn head(&self) -> Option<Pba> {
-        self.below.head()
-    }
 }
 
 #[cfg(test)]

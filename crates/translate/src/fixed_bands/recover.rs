@@ -23,7 +23,7 @@ use super::layout::{BandLayout, Region};
 use super::options::Staging;
 use super::runs::Runs;
 use crate::error::FormatFault;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
+use imbrex_disk::{Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Persist};
 use imbrex_record_log::{Decoder, End, LogBounds, log_id_of};
 
 /// The content of one log.
@@ -49,7 +49,7 @@ pub(crate) struct Recovered {
 /// Opens the bands on the drive below.
 pub(crate) fn recover(below: &Below) -> Result<Recovered, BandsError> {
     let layout = BandLayout::of(below.disk().geometry(), read_superblock(below)?)?;
-    below.flush().map_err(during("flushing the drive"))?;
+    below.flush(Activity::Other).map_err(during("flushing the drive"))?;
     let (region, epoch, mut content) = read_logs(below, &layout)?;
     if let Some(rewrite) = content.rewrite.take() {
         replay(below, &layout, &content.valid, &rewrite)?;
@@ -87,7 +87,7 @@ fn close_gaps(
         return Ok(());
     }
     // Writes that the disk below has not finished may still destroy something there.
-    below.flush()?;
+    below.flush(Activity::Other)?;
     let mut left = count as usize;
     let mut others = Vec::new();
     for gap in valid.gaps_by_len() {
@@ -372,7 +372,7 @@ pub(crate) fn rewrite_from_slot(
         below.discard(Region { start: layout.locate(part.start), len: part.len })?;
     }
     write_pieces(below, layout, image)?;
-    below.flush()
+    below.flush(Activity::Cleaning)
 }
 
 /// Writes the pieces of a rewrite to their band, in order.

@@ -7,6 +7,10 @@ function element(name, attributes, ...children) {
   return made;
 }
 
+// What a drive's requests serve, with colours.
+const ACTIVITIES = [["user", "var(--accent)"], ["log", "var(--log)"], ["flush", "var(--l0)"], ["compaction", "var(--l3)"],
+  ["cleaning", "var(--l6)"], ["catalog", "var(--l2)"], ["other", "var(--other)"]];
+
 class Panel {
   constructor(scene, changed) {
     this.scene = scene;
@@ -14,12 +18,15 @@ class Panel {
     const what = { conventional: "conventional", zoned: `${count(head.zone_count)} zones of ${size(head.zone_len_blocks * BLOCK)}`,
       shingled: `raw shingled tracks, a write destroys ${size(head.guard_blocks * BLOCK)} behind it`,
       interlaced: `interlaced tracks of ${size(head.bottom_track_blocks * BLOCK)} and ${size(head.top_track_blocks * BLOCK)}` };
+    this.served_title = element("h3", {}, "what that time served");
     this.figures = element("div", { class: "figures" });
     this.canvas = element("canvas", { class: "map" });
     this.legend = element("div", { class: "legend" });
     this.note = element("p", { class: "note", hidden: "" });
     this.time_bar = element("div", { class: "bar", role: "img" });
     this.time_legend = element("div", { class: "legend" });
+    this.served_bar = element("div", { class: "bar", role: "img" });
+    this.served_legend = element("div", { class: "legend" });
     this.bytes_bar = element("div", { class: "bar", role: "img" });
     this.bytes_legend = element("div", { class: "legend" });
     this.jobs = element("ul", { class: "jobs" });
@@ -31,6 +38,7 @@ class Panel {
         element("span", { class: "muted" }, `${size(head.len_blocks * BLOCK)}, ${what[head.rule] || head.rule}${head.below ? `, over ${head.below} tracks` : ""}`)),
       this.note, this.figures, this.canvas, this.legend,
       element("h3", {}, "the drive's time, last second"), this.time_bar, this.time_legend,
+      this.served_title, this.served_bar, this.served_legend,
       element("h3", {}, "bytes to and from the drive, since opening"), this.bytes_bar, this.bytes_legend,
       element("h3", {}, "compaction"), this.jobs,
       element("h3", {}, "writers that waited"), this.waits,
@@ -53,6 +61,7 @@ class Panel {
     this.map.draw(colour);
     this.draw_legend(colour);
     this.draw_time(frame, drive, seconds);
+    this.draw_served(frame, earlier, drive, seconds);
     this.draw_bytes(frame);
     this.draw_jobs(frame);
     this.draw_waits(frame);
@@ -126,8 +135,8 @@ class Panel {
 
   bar(bar, legend, parts, total, words) {
     const shown = parts.filter(([, value]) => value > 0);
-    bar.replaceChildren(...shown.map(([name, value, fill]) => {
-      const piece = element("i", { title: `${name}: ${words(value)}` });
+    bar.replaceChildren(...shown.map(([name, value, fill, more]) => {
+      const piece = element("i", { title: `${name}: ${words(value)}${more ? ` (${more})` : ""}` });
       piece.style.width = `${(100 * value) / Math.max(1, total)}%`;
       piece.style.background = fill;
       return piece;
@@ -156,16 +165,30 @@ class Panel {
     ], all, (ns) => `${((100 * ns) / all).toFixed(0)} %`);
   }
 
+  // The same time by what the requests served. A modelled drive whose requests name nothing has one piece.
+  draw_served(frame, earlier, drive, seconds) {
+    const is_known = frame.drive.busy_ns > 0 && frame.drive.activities !== undefined;
+    for (const part of [this.served_title, this.served_bar, this.served_legend]) part.hidden = !is_known;
+    if (!is_known) return;
+    const all = Math.max(seconds * 1e9, drive.busy_ns);
+    const percent = (ns) => `${((100 * ns) / all).toFixed(0)} %`;
+    const parts = ACTIVITIES.map(([name, fill]) => {
+      const now = frame.drive.activities[name] || {}, old = (earlier && (earlier.drive.activities || {})[name]) || {};
+      const spent = (what) => Math.max(0, (now[what] || 0) - (old[what] || 0));
+      const head = ["seek", "turn", "transfer"].map((what) => `${what} ${percent(spent(`${what}_ns`))}`).join(", ");
+      return [name === "user" ? "user reads" : name, spent("busy_ns"), fill, head];
+    });
+    parts.push(["idle", Math.max(0, all - drive.busy_ns), "var(--idle)"]);
+    this.bar(this.served_bar, this.served_legend, parts, all, percent);
+  }
+
   draw_bytes(frame) {
-    const { store, drive } = frame;
-    const user_read = Math.max(0, drive.read_bytes - store.compaction_read_bytes - store.cleaning_bytes);
-    const parts = [
-      ["log", store.log_bytes, "var(--log)"], ["flush", store.flush_bytes, "var(--l0)"],
-      ["compaction reads", store.compaction_read_bytes, "var(--l4)"],
-      ["compaction writes", store.compaction_written_bytes, "var(--l3)"],
-      ["cleaning", 2 * store.cleaning_bytes, "var(--l6)"], ["catalog", store.catalog_bytes, "var(--l2)"],
-      ["translation", drive.added_written_bytes, "var(--l1)"], ["other reads", user_read, "var(--accent)"],
-    ];
+    const parts = ACTIVITIES.flatMap(([name, fill]) => {
+      const own = (frame.drive.activities || {})[name] || {};
+      const [read, written] = [own.read_bytes || 0, own.written_bytes || 0];
+      if (name === "compaction") return [["compaction reads", read, "var(--l4)"], ["compaction writes", written, fill]];
+      return [[name === "user" ? "user reads" : name, read + written, fill]];
+    });
     this.bar(this.bytes_bar, this.bytes_legend, parts, parts.reduce((sum, part) => sum + part[1], 0), size);
   }
 

@@ -24,7 +24,9 @@ use crate::version::edit::{LogId, TableAdd};
 use crate::version::partitions::BASE_LEVEL;
 use crate::version::{RunId, TableId, TableMeta, TableSlot};
 use bytes::Bytes;
-use imbrex_files::{CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted, Tier};
+use imbrex_files::{
+    Activity, CommitKind, FileBuffer, FileKind, FilesError, GroupId, Hints, Persisted, Tier,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,6 +88,13 @@ impl Source {
         match self {
             Source::Memory | Source::Tables { .. } => CommitKind::Upkeep,
             Source::Logs => CommitKind::Recovery,
+        }
+    }
+
+    fn activity(self) -> Activity {
+        match self {
+            Source::Memory | Source::Logs => Activity::Flush,
+            Source::Tables { .. } => Activity::Compaction,
         }
     }
 }
@@ -286,6 +295,7 @@ impl OutputWriter {
             stream: self.spec.streams.number(user_key),
             position: self.spec.streams.position(user_key),
             purpose: self.spec.source.purpose(),
+            activity: self.spec.source.activity(),
             tier: self.spec.tier,
             ..Hints::new(FileKind::Table)
         };

@@ -151,6 +151,7 @@ fn check_gets(table: &Table, entries: &Entries, prng: &mut Prng) {
 
 pub(super) fn random_read_options(prng: &mut Prng) -> TableReadOptions {
     TableReadOptions {
+        activity: imbrex_files::Activity::User,
         fill_cache: prng.below(2) == 0,
         read_ahead_bytes: [0, 5_000, 1 << 20][prng.below(3) as usize],
         read_ahead_bytes_min: [0, 0, 7_000][prng.below(3) as usize],
