@@ -2,7 +2,7 @@
 
 use imbrex_clockwork::entropy_u64;
 use imbrex_serve::http::{Event, EventSource, Reply, Request, Site};
-use imbrex_watch::{Feed, FeedItem, FeedPlace, FeedReader, METRICS_MEDIA_TYPE, open_metrics, page};
+use imbrex_watch::{Feed, FeedItem, FeedPlace, FeedReader, MetricsFormat, metrics_text, page};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
@@ -61,8 +61,9 @@ impl Site for WatchSite {
             "/" => Reply::page(page::MEDIA_TYPE, page::document().into_bytes()),
             "/events" => self.events(request),
             "/metrics" => {
-                let text = self.feed.with_scenes(|scenes| open_metrics(scenes.values()));
-                Reply::page(METRICS_MEDIA_TYPE, text.into_bytes())
+                let format = MetricsFormat::accepted_by(request.accept.as_deref());
+                let text = self.feed.with_scenes(|scenes| metrics_text(scenes.values(), format));
+                Reply::page(format.media_type(), text.into_bytes())
             }
             _ => Reply::text(404, "here are / (the page), /events and /metrics"),
         }

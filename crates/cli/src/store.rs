@@ -5,7 +5,8 @@ use crate::output::note;
 use clap::{ArgMatches, FromArgMatches};
 use imbrex::ErrorKind;
 use imbrex::stack::{
-    DrivePaths, FlashPath, FoundDrives, Layout, Mounted, PowerCut, Stack, Unmounted, causes,
+    BandShape, DrivePaths, FlashPath, FoundDrives, Layout, Mounted, PowerCut, Stack, Unmounted,
+    causes,
 };
 use imbrex_bench::BenchError;
 use imbrex_clockwork::Runtime;
@@ -29,6 +30,8 @@ pub(crate) struct Store {
     pub(crate) layout: Layout,
     /// The disk below the files: the drive, or a translation layer over it.
     pub(crate) disk: Arc<dyn Disk>,
+    /// The shape of the bands of that layer, if it is one of fixed bands.
+    pub(crate) bands: Option<BandShape>,
     /// The files on the drive.
     pub(crate) files: FileLayer,
     /// The files on both drives, if the layout has a flash drive.
@@ -232,8 +235,8 @@ impl DriveArgs {
                 self.shown()
             ));
         }
-        let Stack { layout, disk, files, tiers, db, .. } = stack;
-        Ok(Store { path: self.drive.clone(), layout, disk, files, tiers, db })
+        let Stack { layout, bands, disk, files, tiers, db, .. } = stack;
+        Ok(Store { path: self.drive.clone(), layout, bands, disk, files, tiers, db })
     }
 
     /// Opens the drives; with `is_read_only`, only to read them, whatever the command does.
@@ -411,8 +414,8 @@ mod tests {
         let sim = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
         let layout = Layout::by_name("leveled-zones").unwrap();
         let stack = layout.format(Arc::clone(&sim), &Runtime::threads(1)).unwrap();
-        let Stack { layout, disk, files, tiers, db, .. } = stack;
-        let store = Store { path: PathBuf::from("d"), layout, disk, files, tiers, db };
+        let Stack { layout, bands, disk, files, tiers, db, .. } = stack;
+        let store = Store { path: PathBuf::from("d"), layout, bands, disk, files, tiers, db };
         let result: Result<(), CliError> = store.with(|store| {
             store.db.default_keyspace().put("a", "1").unwrap();
             sim.cut_power();

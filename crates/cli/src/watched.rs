@@ -90,7 +90,9 @@ impl Watched {
 
 /// The store, for a sampler.
 pub(crate) fn subject(store: &Store) -> Subject<'_> {
-    Subject::new(&store.db, &store.files, store.tiers.as_ref(), (&*store.disk, &*store.disk))
+    let disks = (&*store.disk, &*store.disk);
+    let subject = Subject::new(&store.db, &store.files, store.tiers.as_ref(), disks);
+    Subject { bands: store.bands, ..subject }
 }
 
 /// Whether the file begins as a recording does. An empty file counts: its first line may be on its way.

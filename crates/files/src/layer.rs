@@ -26,14 +26,14 @@ use crate::persist::{PersistedFile, TableWriter};
 use crate::placement::{Placement, PlacementKind};
 use crate::placer::Placer;
 use crate::reclaim::Reclaimer;
-use crate::report::{ZoneUse, zone_map};
+use crate::report::{FreeRun, ZoneUse, free_runs, reserved, zone_map};
 use crate::restore::restore;
 use crate::rewrite::{Rewriter, Source};
 use crate::space::{Claim, Space};
 use crate::space_report::{SpaceReport, space_report};
 use crate::stats::{Counts, FilesStats};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{Activity, Disk, Handles};
+use imbrex_disk::{Activity, BlockRange, Disk, Handles};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -232,6 +232,20 @@ impl FileLayer {
         // On interlaced tracks everything before the files serves the catalog or the backup.
         let files_start = rewriter.as_ref().map(|rewriter| rewriter.files_start());
         zone_map(&**disk, space, committer, files_start)
+    }
+
+    /// The runs without data on a disk without zones, in order of address; none on other disks and on
+    /// interlaced tracks. What is in no run belongs to a file, to the catalog, or is dead.
+    ///
+    /// Cost: a visit to every free run.
+    pub fn free_runs(&self) -> Vec<FreeRun> {
+        free_runs(&self.inner.space)
+    }
+
+    /// The blocks that no file may use, because the catalog has them, in order of address. On a disk
+    /// without zones these are all before the first file.
+    pub fn reserved(&self) -> Vec<BlockRange> {
+        reserved(&self.inner.space, &self.inner.committer)
     }
 
     /// How the space is used. Free runs shorter than `set_len_bytes` count as fragments. Without it

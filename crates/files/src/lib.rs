@@ -74,7 +74,7 @@ pub use imbrex_disk::{Activity, ByteSize};
 /// Reports on a file layer, for tools: what it has done, how it uses the disk, what a check found.
 pub mod inspect {
     pub use crate::check::{CheckReport, Finding, describe_catalog};
-    pub use crate::report::{ZoneUse, ZoneUseKind};
+    pub use crate::report::{FreeRun, ZoneUse, ZoneUseKind};
     pub use crate::space_report::SpaceReport;
     pub use crate::stats::FilesStats;
 }

@@ -40,6 +40,31 @@ pub struct ZoneUse {
     pub levels: Vec<(u8, u64)>,
 }
 
+/// A run of blocks without data on a disk without zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeRun {
+    /// Its blocks.
+    pub range: BlockRange,
+    /// How many blocks at its end must stay blank, because a write there would destroy what follows: a guard.
+    pub guard: Blocks,
+}
+
+/// The blocks that the catalog has for itself; on a disk without zones everything before the files, with the guards in
+/// between and the backup of tracks.
+pub(crate) fn reserved(space: &Space, committer: &Committer) -> Vec<BlockRange> {
+    let first = Lba::new(0);
+    match space.with(|map| map.unzoned().map(|unzoned| unzoned.start())) {
+        Some(start) => vec![BlockRange::new(first, start - first)],
+        None => committer.catalog_pieces().to_vec(),
+    }
+}
+
+/// The runs without data, in order of address; none on a disk with zones, or where tracks lie on tracks.
+pub(crate) fn free_runs(space: &Space) -> Vec<FreeRun> {
+    let gaps = space.with(|map| map.unzoned().map_or_else(Vec::new, |unzoned| unzoned.gaps()));
+    gaps.into_iter().map(|(range, guard)| FreeRun { range, guard }).collect()
+}
+
 /// How many slices a disk without zones has in the map.
 const SLICE_COUNT: u64 = 64;
 

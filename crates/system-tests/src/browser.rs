@@ -172,7 +172,40 @@ fn laboratory(imbrex: &Path, browser: &Browser) -> Result<()> {
         .wait("scenes.size === 1 && scenes.get(0)?.head.rule === 'interlaced'", "another run")?;
     browser.wait("frames() > 20", "frames of the other run")?;
     browser.shot("lab-interlaced")?;
+    bands(browser)?;
     browser.check_console()
+}
+
+/// Bands of chosen length between guards, and fixed bands with a guard after each.
+fn bands(browser: &Browser) -> Result<()> {
+    browser.run(
+        "for (const box of document.querySelectorAll('#lab-layouts input')) {
+           box.checked = ['sealdb', 'leveldb-banded'].includes(box.value);
+         }
+         document.querySelector('#lab button[type=submit]').click();",
+    )?;
+    let is_banded = "scenes.size === 2 && scenes.get(0)?.head.band_blocks > 0 && scenes.get(1)?.head.rule === 'shingled'";
+    browser.wait(is_banded, "stores in bands")?;
+    browser.wait("frames() > 60 && scenes.get(1).gaps.size > 2", "free runs between bands")?;
+    // Everything is in one of the kinds, and nothing in two: live, dead, free, guard, the catalog.
+    browser.wait(
+        "[...panels.values()].every(({ map, scene }) => {
+           const sum = (of) => map.cells.reduce((all, cell) => all + of(cell), 0);
+           const catalog = (scene.head.catalog || []).reduce((all, piece) => all + piece[1], 0);
+           const all = sum((cell) => cell.written + cell.free + cell.guard) + catalog;
+           return map.is_in_place && all === scene.head.len_blocks && map.cells.every((cell) => cell.live <= cell.written);
+         })",
+        "cells that add up to the drive",
+    )?;
+    browser.wait("panels.get(1).map.cells.some((cell) => cell.guard > 0)", "guards")?;
+    browser.shot("lab-bands")?;
+    browser.run("set_theme('light')")?;
+    browser.run("panels.get(1).map.zoom(16, panels.get(1).map.cells[40])")?;
+    browser.wait(
+        "scenes.get(1).view.to - scenes.get(1).view.from <= scenes.get(1).head.len_blocks / 16 + 1",
+        "the zoom",
+    )?;
+    browser.shot("lab-bands-zoomed")
 }
 
 /// A server of a page; dropping it kills it.

@@ -35,4 +35,6 @@ pub use block_driver::{
     DriverError, DriverOptions, EvictionOrder,
 };
 pub use error::FormatFault;
-pub use fixed_bands::{BandCounters, BandOptions, BandsError, FixedBands, ReadBack, Staging};
+pub use fixed_bands::{
+    BandCounters, BandOptions, BandShape, BandsError, FixedBands, ReadBack, Staging,
+};

@@ -56,6 +56,15 @@ pub struct Head {
     pub top_track_blocks: u64,
     /// On shingled tracks: how many blocks after a write it destroys.
     pub guard_blocks: u64,
+    /// Over fixed bands: how many blocks of the layer lie in a band; 0 without them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub band_blocks: u64,
+    /// Over fixed bands: the guard after each band, in blocks of the drive, which are none of the layer's.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub band_guard_blocks: u64,
+    /// The blocks that the catalog keeps from files: first block and number of blocks of each piece.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub catalog: Vec<(u64, u64)>,
     /// Whether times are of a modelled drive.
     pub is_virtual: bool,
 }
@@ -83,6 +92,9 @@ pub struct Frame {
     /// Zones that changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneChange>,
+    /// On a drive without zones: runs without data that came, changed or went.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<GapChange>,
     /// Compactions that ended since the frame before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<EndedCompaction>,
@@ -102,10 +114,15 @@ impl Frame {
         for change in self.zones.into_iter().chain(next.zones) {
             zones.insert(change.zone, change);
         }
+        let mut gaps: BTreeMap<u64, GapChange> = BTreeMap::new();
+        for change in self.gaps.into_iter().chain(next.gaps) {
+            gaps.insert(change.start_block, change);
+        }
         let notes: Vec<String> = self.note.into_iter().chain(next.note).collect();
         Frame {
             files: files.into_values().collect(),
             zones: zones.into_values().collect(),
+            gaps: gaps.into_values().collect(),
             ended: self.ended.into_iter().chain(next.ended).collect(),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
             ops: next.ops.or(self.ops),
@@ -480,6 +497,20 @@ pub struct ZoneChange {
     pub state: ZoneNow,
     /// How many of its blocks lie before the write pointer.
     pub written_blocks: u64,
+}
+
+/// A run without data that changed, on a drive without zones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GapChange {
+    /// Its first block.
+    pub start_block: u64,
+    /// Its length; 0 if there is no such run any more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub len_blocks: u64,
+    /// How many blocks at its end must stay blank: a guard.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub guard_blocks: u64,
 }
 
 fn is_false(value: &bool) -> bool {

@@ -5,7 +5,7 @@
 //!     Sampler -- Frame, Frame, ... --+--> Recording (a file) --> ... again frames
 //!                                    +--> Scene: everything up to one moment
 //!                                            +--> screen: lines of a terminal
-//!                                            +--> metrics: OpenMetrics text
+//!                                            +--> metrics: text for a collector
 //!     the page keeps a scene of its own, from the same lines
 //! ```
 //!
@@ -36,9 +36,10 @@ mod tap;
 pub use feed::{Feed, FeedItem, FeedPlace, FeedReader};
 pub use frame::{
     Activities, ActivityTotals, DriveTotals, EndedCompaction, FRAME_VERSION, FileChange, Frame,
-    Head, LevelNow, Line, Now, OpTimes, RunningNow, Stalls, StoreTotals, ZoneChange, ZoneNow,
+    GapChange, Head, LevelNow, Line, Now, OpTimes, RunningNow, Stalls, StoreTotals, ZoneChange,
+    ZoneNow,
 };
-pub use metrics::{MEDIA_TYPE as METRICS_MEDIA_TYPE, MetricKind, MetricsText, open_metrics};
+pub use metrics::{MetricKind, MetricsFormat, MetricsText, metrics_text};
 pub use recording::{Recording, RecordingError, RecordingWriter};
 pub use sampler::{Pace, Sampler, Subject};
 pub use scene::{Cell, FileNow, Scene};

@@ -1,16 +1,46 @@
-//! OpenMetrics text of scenes, for Prometheus and what reads its format.
+//! Metrics of scenes as text: OpenMetrics, or the older format of Prometheus for collectors that do not ask for it.
 //!
 //! Names follow the conventions: a prefix, base units (seconds, bytes), `_total` for counters. Every sample has the
 //! label `store`, so that several stores have one page.
 //!
-//! Source: the OpenMetrics specification 1.0, sections on text format and naming.
+//! Sources: the OpenMetrics specification 1.0, sections on text format and naming; Prometheus, "Exposition formats",
+//! text-based format 0.0.4.
 
 use crate::frame::{ActivityTotals, Frame};
 use crate::scene::Scene;
 use std::fmt::Write;
 
-/// The media type of the text.
-pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The form of the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetricsFormat {
+    /// OpenMetrics 1.0: a family has its own name, and an end mark follows the last.
+    OpenMetrics,
+    /// Prometheus's text format 0.0.4: a family has the name of its samples.
+    #[default]
+    Prometheus,
+}
+
+impl MetricsFormat {
+    /// The form for a reader that sent this `Accept` header.
+    pub fn accepted_by(header: Option<&str>) -> MetricsFormat {
+        match header {
+            Some(types) if types.contains("application/openmetrics-text") => {
+                MetricsFormat::OpenMetrics
+            }
+            _ => MetricsFormat::Prometheus,
+        }
+    }
+
+    /// The media type of the text.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            MetricsFormat::OpenMetrics => {
+                "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            }
+            MetricsFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
 
 /// What the values of a family do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,27 +53,37 @@ pub enum MetricKind {
 
 use MetricKind as Kind;
 
-/// OpenMetrics text that grows family by family.
+/// Text that grows family by family.
 #[derive(Debug, Default)]
 pub struct MetricsText {
+    format: MetricsFormat,
     text: String,
     /// The name of the family's samples.
     name: String,
 }
 
 impl MetricsText {
+    /// Text without a family.
+    pub fn new(format: MetricsFormat) -> MetricsText {
+        MetricsText { format, ..MetricsText::default() }
+    }
+
     /// Begins the family `imbrex_NAME`, which ends with `unit` if it has one.
     pub fn family(&mut self, kind: MetricKind, name: &str, unit: &str, help: &str) {
         let (word, end) = match kind {
             Kind::Counter => ("counter", "_total"),
             Kind::Gauge => ("gauge", ""),
         };
-        let _ = writeln!(self.text, "# TYPE imbrex_{name} {word}");
-        if !unit.is_empty() {
-            let _ = writeln!(self.text, "# UNIT imbrex_{name} {unit}");
-        }
-        let _ = writeln!(self.text, "# HELP imbrex_{name} {}", escaped(help));
         self.name = format!("imbrex_{name}{end}");
+        let family = match self.format {
+            MetricsFormat::OpenMetrics => format!("imbrex_{name}"),
+            MetricsFormat::Prometheus => self.name.clone(),
+        };
+        let _ = writeln!(self.text, "# TYPE {family} {word}");
+        if self.format == MetricsFormat::OpenMetrics && !unit.is_empty() {
+            let _ = writeln!(self.text, "# UNIT {family} {unit}");
+        }
+        let _ = writeln!(self.text, "# HELP {family} {}", escaped(help));
     }
 
     /// Adds a sample of the family. Labels are escaped here.
@@ -53,9 +93,11 @@ impl MetricsText {
         let _ = writeln!(self.text, "{}{{{}}} {value}", self.name, labels.join(","));
     }
 
-    /// The text with its end mark.
+    /// The whole text.
     pub fn finish(mut self) -> String {
-        self.text.push_str("# EOF\n");
+        if self.format == MetricsFormat::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
         self.text
     }
 }
@@ -164,8 +206,8 @@ const FAMILIES: [Family; 32] = [
     gauge("snapshots", "", "Snapshots held.", |f| f.now.snapshots as f64),
 ];
 
-/// The scenes as OpenMetrics text, to its end mark. A scene without a frame is left out.
-pub fn open_metrics<'a>(scenes: impl Iterator<Item = &'a Scene>) -> String {
+/// The scenes as text. A scene without a frame is left out.
+pub fn metrics_text<'a>(scenes: impl Iterator<Item = &'a Scene>, format: MetricsFormat) -> String {
     let mut named: Vec<(String, &Scene)> = Vec::new();
     for scene in scenes.filter(|scene| scene.frame_count > 0) {
         // Two stores of one name are two series.
@@ -175,7 +217,7 @@ pub fn open_metrics<'a>(scenes: impl Iterator<Item = &'a Scene>) -> String {
         }
         named.push((name, scene));
     }
-    let mut text = MetricsText::default();
+    let mut text = MetricsText::new(format);
     for Family { name, kind, unit, help, value } in &FAMILIES {
         text.family(*kind, name, unit, help);
         for (store, scene) in &named {

@@ -3,7 +3,7 @@
 //! ```text
 //!   GET /         this document
 //!   GET /events   lines of the recording, each an event; a reader that comes back names the last one
-//!   GET /metrics  OpenMetrics
+//!   GET /metrics  for a collector
 //! ```
 //!
 //! The script keeps a scene of its own for each store, with a copy at every 64th frame, so that it goes back in time

@@ -1,11 +1,12 @@
 //! The sampler: from an open store to frames.
 
+use crate::frame::GapChange;
 use crate::frame::{
     Activities, DriveTotals, EndedCompaction, FRAME_VERSION, FileChange, Frame, Head, LevelNow,
     Now, OpTimes, RunningNow, Stalls, StoreTotals, ZoneChange, ZoneNow,
 };
-use imbrex::stack::Stack;
-use imbrex_disk::{Disk, Rule, ZoneInfo, ZoneState};
+use imbrex::stack::{BandShape, Stack};
+use imbrex_disk::{BlockRange, Disk, Rule, ZoneInfo, ZoneState};
 use imbrex_engine::inspect::{KeyspaceParts, StallMetrics};
 use imbrex_engine::{Db, Metrics};
 use imbrex_files::inspect::FilesStats;
@@ -32,13 +33,16 @@ pub struct Subject<'a> {
     pub disk: &'a dyn Disk,
     /// The drive.
     pub drive: &'a dyn Disk,
+    /// The fixed bands of a translation, if there is one.
+    pub bands: Option<BandShape>,
 }
 
 impl<'a> Subject<'a> {
     /// The store of `stack`.
     pub fn of(stack: &'a Stack) -> Subject<'a> {
         let disks = (&*stack.disk, &*stack.drive);
-        Subject::new(&stack.db, &stack.files, stack.tiers.as_ref(), disks)
+        let subject = Subject::new(&stack.db, &stack.files, stack.tiers.as_ref(), disks);
+        Subject { bands: stack.bands, ..subject }
     }
 
     /// The store `db` on `layer`, or on `tiers` if there is a flash drive; then what the files lie on, and the drive.
@@ -49,7 +53,7 @@ impl<'a> Subject<'a> {
         (disk, drive): (&'a dyn Disk, &'a dyn Disk),
     ) -> Subject<'a> {
         let files = tiers.map_or(layer as &dyn Files, |tiers| tiers);
-        Subject { db, layer, files, disk, drive }
+        Subject { db, layer, files, disk, drive, bands: None }
     }
 }
 
@@ -84,6 +88,7 @@ pub struct Sampler {
     id: u32,
     files: BTreeMap<String, FileChange>,
     zones: Vec<ZoneChange>,
+    gaps: BTreeMap<u64, GapChange>,
     ended_count: u64,
     /// Totals of the openings before this one, and those of the last frame.
     before: StoreTotals,
@@ -97,6 +102,7 @@ impl Sampler {
             id,
             files: BTreeMap::new(),
             zones: Vec::new(),
+            gaps: BTreeMap::new(),
             ended_count: 0,
             before: StoreTotals::default(),
             last: StoreTotals::default(),
@@ -117,8 +123,13 @@ impl Sampler {
             len_blocks: geometry.len().get(),
             zone_count: geometry.zone_count(),
             is_virtual,
+            catalog: pairs(&subject.layer.reserved()),
             ..Head::default()
         };
+        if let Some(bands) = subject.bands {
+            head.band_blocks = bands.band_len.get();
+            head.band_guard_blocks = bands.guard_len.get();
+        }
         match geometry.rule() {
             Rule::AtPointer(zones) => {
                 head.zone_len_blocks = zones.zone_len.get();
@@ -134,7 +145,7 @@ impl Sampler {
         head
     }
 
-    /// A frame at `at_ns` by the store's clock. Cost: a walk over all tables and zones.
+    /// A frame at `at_ns` by the store's clock. Cost: a walk over all tables, and over all zones or free runs.
     pub fn frame(&mut self, at_ns: u64, subject: Subject<'_>, ops: Option<OpTimes>) -> Frame {
         let metrics = subject.db.metrics();
         let stats = subject.layer.stats();
@@ -148,6 +159,7 @@ impl Sampler {
             ops,
             files: self.file_changes(subject),
             zones: self.zone_changes(subject.disk),
+            gaps: self.gap_changes(subject.layer),
             ended: self.ended(&metrics),
             note: None,
         }
@@ -192,6 +204,23 @@ impl Sampler {
         changes
     }
 
+    fn gap_changes(&mut self, layer: &FileLayer) -> Vec<GapChange> {
+        let runs = layer.free_runs();
+        let gaps = runs.iter().map(|run| GapChange {
+            start_block: run.range.start.get(),
+            len_blocks: run.range.len.get(),
+            guard_blocks: run.guard.get(),
+        });
+        let gaps: BTreeMap<u64, GapChange> = gaps.map(|gap| (gap.start_block, gap)).collect();
+        let gone = self.gaps.keys().filter(|start| !gaps.contains_key(start));
+        let gone = gone.map(|&start_block| GapChange { start_block, ..GapChange::default() });
+        let mut changes: Vec<GapChange> = gone.collect();
+        let new = gaps.iter().filter(|(start, gap)| self.gaps.get(start) != Some(gap));
+        changes.extend(new.map(|(_, gap)| *gap));
+        self.gaps = gaps;
+        changes
+    }
+
     fn ended(&mut self, metrics: &Metrics) -> Vec<EndedCompaction> {
         let new = metrics.compaction_count.saturating_sub(self.ended_count);
         self.ended_count = metrics.compaction_count;
@@ -218,9 +247,14 @@ fn file_now(file: &FileInfo) -> FileChange {
         level: if is_log { LOG_LEVEL } else { file.level },
         is_on_flash: file.tier != Tier::Main,
         len_bytes: file.len_bytes,
-        extents: file.extents.iter().map(|e| (e.start.get(), e.len.get())).collect(),
+        extents: pairs(&file.extents),
         ..FileChange::default()
     }
+}
+
+/// First block and number of blocks of each range.
+fn pairs(ranges: &[BlockRange]) -> Vec<(u64, u64)> {
+    ranges.iter().map(|range| (range.start.get(), range.len.get())).collect()
 }
 
 /// Adds to `files` what `keyspace` knows of its tables.

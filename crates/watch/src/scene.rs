@@ -1,6 +1,6 @@
 //! The scene: everything that the lines up to one moment add up to.
 
-use crate::frame::{FileChange, Frame, Head, Line, ZoneChange};
+use crate::frame::{FileChange, Frame, GapChange, Head, Line, ZoneChange};
 use std::collections::BTreeMap;
 
 /// A file of a scene.
@@ -21,6 +21,8 @@ pub struct Scene {
     pub files: BTreeMap<String, FileNow>,
     /// All zones, in order; empty on a drive without zones.
     pub zones: Vec<ZoneChange>,
+    /// The runs without data of a drive without zones, by their first block.
+    pub gaps: BTreeMap<u64, GapChange>,
 }
 
 /// A part of the drive: one zone, several, or a part of a drive without zones.
@@ -32,8 +34,11 @@ pub struct Cell {
     pub len_blocks: u64,
     /// Blocks of live files by level; logs have level 255.
     pub live_blocks: BTreeMap<u8, u64>,
-    /// Blocks before the write pointers, on a drive with zones; otherwise as many as are live.
+    /// Blocks before the write pointers, on a drive with zones; otherwise those that are not free, or as many as are live
+    /// if that is unknown.
     pub written_blocks: u64,
+    /// Free blocks that must stay blank.
+    pub guard_blocks: u64,
 }
 
 impl Cell {
@@ -69,6 +74,12 @@ impl Scene {
                 *known = *zone;
             }
         }
+        for gap in &frame.gaps {
+            match gap.len_blocks {
+                0 => self.gaps.remove(&gap.start_block),
+                _ => self.gaps.insert(gap.start_block, *gap),
+            };
+        }
         self.before = std::mem::replace(&mut self.last, frame.clone());
         self.frame_count += 1;
     }
@@ -99,18 +110,39 @@ impl Scene {
                 ..Cell::default()
             })
             .collect();
+        let mut each_part = |start: u64, part_len: u64, add: &mut dyn FnMut(&mut Cell, u64)| {
+            let end = start.saturating_add(part_len).min(len);
+            let mut at = start;
+            while at < end {
+                let index = at / per_cell;
+                let part = end.min((index + 1) * per_cell) - at;
+                if let Some(cell) = cells.get_mut(index as usize) {
+                    add(cell, part);
+                }
+                at += part;
+            }
+        };
         for file in self.files.values().filter(|file| !file.is_on_flash) {
             for &(start, extent_len) in &file.extents {
-                let end = start.saturating_add(extent_len).min(len);
-                let mut at = start;
-                while at < end {
-                    let index = at / per_cell;
-                    let part = end.min((index + 1) * per_cell) - at;
-                    if let Some(cell) = cells.get_mut(index as usize) {
-                        *cell.live_blocks.entry(file.level).or_default() += part;
-                    }
-                    at += part;
-                }
+                each_part(start, extent_len, &mut |cell, part| {
+                    *cell.live_blocks.entry(file.level).or_default() += part;
+                });
+            }
+        }
+        if !self.gaps.is_empty() {
+            // What is neither free nor the catalog's was written.
+            each_part(0, len, &mut |cell, part| cell.written_blocks = part);
+            let catalog = self.head.catalog.iter().copied();
+            let gaps = self.gaps.values().map(|gap| (gap.start_block, gap.len_blocks));
+            for (start, part_len) in gaps.chain(catalog) {
+                each_part(start, part_len, &mut |cell, part| {
+                    cell.written_blocks = cell.written_blocks.saturating_sub(part);
+                });
+            }
+            for gap in self.gaps.values() {
+                let guard = gap.guard_blocks.min(gap.len_blocks);
+                let start = gap.start_block.saturating_add(gap.len_blocks - guard);
+                each_part(start, guard, &mut |cell, part| cell.guard_blocks += part);
             }
         }
         for zone in &self.zones {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A cell is a character: the level with most live data (`L` a log), in the level's colour, dim when less than half of
-//! what is written there lives; `-` only dead data, `.` nothing written. The cell with the head is reversed.
+//! what is written there lives; `-` only dead data, `|` mostly a guard, `.` nothing written. The cell with the head is reversed.
 
 use crate::frame::{Frame, StoreTotals};
 use crate::scene::{Cell, Scene};
@@ -90,6 +90,11 @@ fn head_lines(scene: &Scene) -> Vec<String> {
     let rates = rates(frame, &scene.before);
     let drive_len = ByteSize(head.len_blocks * BLOCK_LEN_BYTES as u64);
     let zones = match head.zone_count {
+        0 if head.band_blocks > 0 => format!(
+            "{} bands of {}",
+            head.len_blocks / head.band_blocks,
+            ByteSize(head.band_blocks * BLOCK_LEN_BYTES as u64)
+        ),
         0 => format!("{} tracks", head.rule),
         count => {
             format!("{count} zones of {}", ByteSize(head.zone_len_blocks * BLOCK_LEN_BYTES as u64))
@@ -205,8 +210,8 @@ fn map(scene: &Scene, terminal: Terminal, lines: usize) -> Vec<String> {
             count => format!("{count} zones"),
         },
     };
-    let key =
-        format!("a cell is {per_cell}: 0-9 level of most live data, L log, - dead, . not written");
+    let free = if scene.gaps.is_empty() { ". not written" } else { ". free, | guard" };
+    let key = format!("a cell is {per_cell}: 0-9 level of most live data, L log, - dead, {free}");
     rows.push(cut(&key, terminal.columns));
     rows
 }
@@ -217,6 +222,7 @@ fn put_cell(line: &mut String, cell: &Cell, is_head: bool, has_colours: bool) {
         Some(LOG_LEVEL) => 'L',
         Some(level) => char::from(b'0' + level.min(9)),
         None if cell.written_blocks > 0 => '-',
+        None if cell.guard_blocks * 2 > cell.len_blocks => '|',
         None => '.',
     };
     if !has_colours {

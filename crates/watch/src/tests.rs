@@ -86,6 +86,42 @@ fn frames_add_up_to_the_store() {
     assert!(changed < 64 * 3, "only zones that changed are told: {changed}");
 }
 
+/// On raw shingled tracks every block is in a file, in a gap, the catalog's or dead, and gaps end in guards.
+#[test]
+fn gaps_and_files_share_a_shingled_drive() {
+    let disk = SimDisk::tiny_shingled(Blocks::new(64 * 256), Blocks::new(16), 4);
+    let layout = Layout::by_name("sealdb").unwrap();
+    let stack = layout.format(Arc::new(disk), &Runtime::threads(2)).unwrap();
+    let mut sampler = Sampler::new(0);
+    let head = sampler.head("bands", "sealdb", Subject::of(&stack), true);
+    let mut lines = vec![Line::Head(Box::new(head))];
+    for part in 0..6 {
+        put(&stack, part * 1000..part * 1000 + 1000);
+        stack.db.flush().unwrap();
+        let frame = sampler.frame(u64::from(part), Subject::of(&stack), None);
+        lines.push(Line::Frame(Box::new(frame)));
+    }
+    let scene = scene_of(&lines);
+    assert!(scene.gaps.values().any(|gap| gap.guard_blocks > 0), "{:?}", scene.gaps);
+    let mut owned = vec![0_u8; scene.head.len_blocks as usize];
+    let gaps = scene.gaps.values().map(|gap| (gap.start_block, gap.len_blocks));
+    let files = scene.files.values().flat_map(|file| file.extents.iter().copied());
+    for (start, len) in gaps.chain(files).chain(scene.head.catalog.iter().copied()) {
+        owned[start as usize..(start + len) as usize].iter_mut().for_each(|owners| *owners += 1);
+    }
+    assert!(owned.iter().all(|&owners| owners <= 1), "nothing is in two places");
+    let dead = owned.iter().filter(|&&owners| owners == 0).count() as u64;
+    let cells = scene.cells(40);
+    let sum = |of: fn(&Cell) -> u64| cells.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|cell| cell.written_blocks - cell.all_live_blocks()), dead);
+    assert_eq!(
+        sum(|cell| cell.guard_blocks),
+        scene.gaps.values().map(|gap| gap.guard_blocks).sum::<u64>()
+    );
+    let first = scene_of(&lines[..2]);
+    assert_ne!(first.gaps, scene.gaps, "gaps come and go");
+}
+
 /// W3: a recording ends at its last whole line, goes on when the rest comes, and refuses what is none.
 #[test]
 fn a_recording_reads_back_while_it_grows() {
@@ -184,7 +220,7 @@ fn hostile_names_and_numbers_are_shown_as_text() {
     assert!(!drawn.contains('\x1b') && !drawn.contains('\x07'), "{drawn:?}");
     assert!(drawn.contains("a?[31m?b"), "{drawn:?}");
     let other = Scene { head: Head { id: 1, ..scene.head.clone() }, ..scene.clone() };
-    let text = open_metrics([&scene, &other].into_iter());
+    let text = metrics_text([&scene, &other].into_iter(), MetricsFormat::OpenMetrics);
     assert!(!text.contains('\x1b'));
     let series: Vec<&str> =
         text.lines().filter_map(|line| line.rsplit_once(' ')).map(|s| s.0).collect();
@@ -198,7 +234,7 @@ fn metrics_are_openmetrics() {
     let scene = scene_of(&lines().0);
     let other =
         Scene { head: Head { id: 1, name: "b".into(), ..Head::default() }, ..scene.clone() };
-    let text = open_metrics([&scene, &other].into_iter());
+    let text = metrics_text([&scene, &other].into_iter(), MetricsFormat::OpenMetrics);
     assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
     let mut types: BTreeMap<String, String> = BTreeMap::new();
     let mut current = String::new();
@@ -231,7 +267,33 @@ fn metrics_are_openmetrics() {
     }
     assert!(samples > 70, "{samples}");
     assert!(text.contains("imbrex_user_operations_total{store=\"b\"} 3000\n"), "{text}");
-    assert_eq!(open_metrics(std::iter::empty::<&Scene>()).lines().last(), Some("# EOF"));
+    assert_eq!(
+        metrics_text(std::iter::empty::<&Scene>(), MetricsFormat::OpenMetrics).lines().last(),
+        Some("# EOF")
+    );
+}
+
+/// What Prometheus's own checker asks for: each family has the name of its samples, a type and a help text.
+#[test]
+fn collectors_that_do_not_ask_for_openmetrics_get_the_older_form() {
+    assert_eq!(MetricsFormat::accepted_by(None), MetricsFormat::Prometheus);
+    assert_eq!(MetricsFormat::accepted_by(Some("*/*")), MetricsFormat::Prometheus);
+    let asked = Some("application/openmetrics-text;version=1.0.0;q=0.75,text/plain;q=0.5");
+    assert_eq!(MetricsFormat::accepted_by(asked), MetricsFormat::OpenMetrics);
+    let scene = scene_of(&lines().0);
+    let text = metrics_text([&scene].into_iter(), MetricsFormat::Prometheus);
+    let named = |mark: &str, line: &str| {
+        let rest = line.strip_prefix(mark)?;
+        rest.split_once(' ').map(|(name, _)| name.to_owned())
+    };
+    let [types, helps] = ["# TYPE ", "# HELP "]
+        .map(|mark| text.lines().filter_map(|line| named(mark, line)).collect::<Vec<_>>());
+    assert_eq!(types, helps);
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let mut samples: Vec<&str> = samples.filter_map(|line| Some(line.split_once('{')?.0)).collect();
+    samples.dedup();
+    assert_eq!(samples, types);
+    assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
 }
 
 #[test]
@@ -250,7 +312,7 @@ fn the_dashboard_draws_metrics_that_exist() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/grafana.json");
     let dashboard: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let text = open_metrics([&scene_of(&lines().0)].into_iter());
+    let text = metrics_text([&scene_of(&lines().0)].into_iter(), MetricsFormat::OpenMetrics);
     let told = |name: &str| text.contains(&format!("\n{name}{{"));
     let mut drawn = std::collections::BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {

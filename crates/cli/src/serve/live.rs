@@ -7,7 +7,7 @@ use imbrex_disk::{ByteSize, Counters, Disk};
 use imbrex_serve::Counts;
 use imbrex_serve::http::{Reply, Request, Site};
 use imbrex_translate::{BlockDriver, DriverCounters};
-use imbrex_watch::{METRICS_MEDIA_TYPE, MetricKind, MetricsText};
+use imbrex_watch::{MetricKind, MetricsFormat, MetricsText};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -87,10 +87,10 @@ impl Counting {
         Sample { at, counts: (self.counts)(), drive: self.drive.counters() }
     }
 
-    fn metrics(&self) -> String {
+    fn metrics(&self, format: MetricsFormat) -> String {
         let Sample { counts, drive, .. } = self.sample(Duration::ZERO);
         let driver = self.driver.as_ref().map(|driver| driver.driver_counters());
-        metrics(&self.shown, &counts, &drive, driver.as_ref())
+        metrics(MetricsText::new(format), &self.shown, &counts, &drive, driver.as_ref())
     }
 }
 
@@ -119,14 +119,14 @@ fn line(before: &Sample, now: &Sample) -> String {
     line
 }
 
-/// The counters as OpenMetrics text, with the label `drive`.
+/// The counters, with the label `drive`.
 fn metrics(
+    mut text: MetricsText,
     shown: &str,
     counts: &Counts,
     drive: &Counters,
     driver: Option<&DriverCounters>,
 ) -> String {
-    let mut text = MetricsText::default();
     let mut add = |kind, name: &str, unit: &str, help: &str, value: f64| {
         text.family(kind, name, unit, help);
         text.sample(&[("drive", shown)], value);
@@ -183,7 +183,10 @@ fn metrics(
 impl Site for Counting {
     fn answer(&self, request: &Request) -> Reply {
         match (&request.path[..], request.is_change) {
-            ("/metrics", false) => Reply::page(METRICS_MEDIA_TYPE, self.metrics().into_bytes()),
+            ("/metrics", false) => {
+                let format = MetricsFormat::accepted_by(request.accept.as_deref());
+                Reply::page(format.media_type(), self.metrics(format).into_bytes())
+            }
             _ => Reply::text(404, "here is /metrics"),
         }
     }

@@ -308,9 +308,9 @@ mod tests {
     fn an_old_and_busy_store_fits_a_screen() {
         let layout = Layout::by_name("leveled-zones").unwrap();
         let sim = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
-        let Stack { layout, disk, files, tiers, db, .. } =
+        let Stack { layout, bands, disk, files, tiers, db, .. } =
             layout.format(sim, &Runtime::threads(1)).unwrap();
-        let store = Store { path: PathBuf::from("d"), layout, disk, files, tiers, db };
+        let store = Store { path: PathBuf::from("d"), layout, bands, disk, files, tiers, db };
         for n in 0..2_000_u32 {
             store.db.default_keyspace().put(n.to_be_bytes(), [7; 300]).unwrap();
         }

@@ -88,7 +88,10 @@ fn a_recording_is_watched_and_served() {
     assert!(document.starts_with("HTTP/1.1 200") && document.contains("class Scene"), "{document}");
     let events = page.get("/events", "\"id\":1,");
     assert!(events.contains("event: begin") && events.contains("data: {\"head\""), "{events}");
-    let metrics = page.get("/metrics", "");
+    let plain = page.get("/metrics", "");
+    assert!(plain.contains("text/plain; version=0.0.4") && !plain.contains("# EOF"), "{plain}");
+    let asks = "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0";
+    let metrics = page.ask(asks, "");
     assert!(metrics.contains("application/openmetrics-text"), "{metrics}");
     assert!(metrics.contains("imbrex_user_operations_total{store=\"gear\"}"), "{metrics}");
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");

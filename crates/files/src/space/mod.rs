@@ -297,6 +297,11 @@ impl SpaceMap {
         tracks.expect("the policy suits the disk")
     }
 
+    /// The space of a disk without zones.
+    pub(crate) fn unzoned(&self) -> Option<&Unzoned> {
+        self.unzoned.as_ref()
+    }
+
     /// How much of the top tracks of an interlaced disk tables leave for logs.
     pub fn kept_for_logs(&self) -> Blocks {
         self.cleaning_floor

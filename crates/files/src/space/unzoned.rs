@@ -177,6 +177,28 @@ impl Unzoned {
         last.map_or(disk_end, |run| run.start) - self.start
     }
 
+    /// The first block that files may use.
+    pub(crate) fn start(&self) -> Lba {
+        self.start
+    }
+
+    /// The runs without data in order of address, each with the length of the guard at its end. None
+    /// where tracks lie on tracks.
+    pub(crate) fn gaps(&self) -> Vec<(BlockRange, Blocks)> {
+        if self.tracks.is_some() {
+            return Vec::new();
+        }
+        let free = self.runs.iter().map(|run| match self.runs.is_frontier(run) {
+            true => (run, Blocks::ZERO),
+            false => (run, self.runs.guard_of(run).min(run.len)),
+        });
+        // The guard of an open log is in no free run.
+        let guards = self.guards.values().filter(|guard| !guard.len.is_zero());
+        let mut gaps: Vec<_> = free.chain(guards.map(|guard| (*guard, guard.len))).collect();
+        gaps.sort_unstable_by_key(|(range, _)| range.start);
+        gaps
+    }
+
     /// The blank runs: free ones, those about to become free, and guards.
     pub(super) fn blank_runs(&self) -> Vec<BlockRange> {
         let back = self.given_back.iter().copied();

@@ -16,7 +16,7 @@ use imbrex_disk::{Counters, Disk};
 use imbrex_engine::{Db, OpenMode, Options};
 use imbrex_files::tiers::{FlashError, TieredFiles};
 use imbrex_files::{FileLayer, Files, FormatOptions};
-use imbrex_translate::{BandOptions, BandsError, FixedBands};
+use imbrex_translate::{BandOptions, BandShape, BandsError, FixedBands};
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub struct Stack {
     pub layout: Layout,
     /// The drive itself.
     pub drive: Arc<dyn Disk>,
+    /// The shape of the bands over it, where the layout has them.
+    pub bands: Option<BandShape>,
     /// What the files lie on: the drive, or the translation over it.
     pub disk: Arc<dyn Disk>,
     /// The drive's files.
@@ -261,14 +263,15 @@ impl Mounted {
     /// [`LayoutError::Engine`].
     pub fn open_db(self, runtime: &Runtime, options: Options) -> Result<Stack, LayoutError> {
         let all_files = self.all_files();
-        let Mounted { layout, drive, disk, files, tiers, .. } = self;
+        let Mounted { layout, drive, bands, disk, files, tiers } = self;
+        let bands = bands.map(|bands| bands.shape());
         let cleans = options.background_work && options.open_mode == OpenMode::ReadWrite;
         let db = Db::open(all_files, runtime.clone(), options)
             .map_err(|source| LayoutError::Engine { what: "opening the store", source })?;
         if cleans {
             runtime.scheduler.spawn(files.clean_job());
         }
-        Ok(Stack { layout, drive, disk, files, tiers, db })
+        Ok(Stack { layout, drive, bands, disk, files, tiers, db })
     }
 }
 

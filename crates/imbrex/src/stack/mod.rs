@@ -71,6 +71,7 @@ pub use drives::{Beside, Drives};
 pub use error::{LayoutError, Occupied};
 pub use foreign::{Foreign, foreign_content};
 pub use found_drive::{FoundDrive, looked_at};
+pub use imbrex_translate::BandShape;
 pub use layout::Layout;
 pub use making::{Erase, Formatting, NewImage, create_images};
 pub use opening::{DrivePaths, FlashPath, FoundDrives, PowerCut, Unmounted, require_layout};

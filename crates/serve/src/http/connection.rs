@@ -61,6 +61,7 @@ struct Head {
     body_len_bytes: usize,
     host: String,
     bearer: Option<String>,
+    accept: Option<String>,
     last_event: Option<String>,
     /// Whether the header of our own page is there (H2).
     is_own: bool,
@@ -281,6 +282,7 @@ fn head_of(parsed: &httparse::Request<'_, '_>) -> Result<Head, (u16, &'static st
             "transfer-encoding" => return Err((400, "a body needs the header Content-Length")),
             "host" => head.host = value.to_owned(),
             "authorization" => head.bearer = value.strip_prefix("Bearer ").map(str::to_owned),
+            "accept" => head.accept = Some(value.to_owned()),
             "last-event-id" => head.last_event = Some(value.to_owned()),
             "x-imbrex" => head.is_own = true,
             _ => {}
@@ -300,6 +302,7 @@ fn request(head: &Head, body: &[u8]) -> Result<Request, Reply> {
         path: path.to_owned(),
         query: query_pairs(&head.target).filter(|(key, _)| key != "token").collect(),
         form,
+        accept: head.accept.clone(),
         last_event: head.last_event.clone(),
     })
 }

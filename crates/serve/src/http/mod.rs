@@ -41,6 +41,8 @@ pub struct Request {
     pub query: Vec<(String, String)>,
     /// The pairs of a form in the body, decoded.
     pub form: Vec<(String, String)>,
+    /// The media types that the reader takes, as it wrote them.
+    pub accept: Option<String>,
     /// For events: the last one that the reader has seen.
     pub last_event: Option<String>,
 }

@@ -165,6 +165,11 @@ impl BandLayout {
         })
     }
 
+    /// The blocks of the drive from the end of a band to the next one.
+    pub(crate) fn guard_len(&self) -> Blocks {
+        self.stride - self.superblock.band_len
+    }
+
     /// Where the host's block `at` is.
     pub(crate) fn locate(&self, at: Lba) -> Pba {
         let band_len = self.superblock.band_len.get();

@@ -85,6 +85,16 @@ pub struct FixedBands {
     state: RwLock<BandState>,
 }
 
+/// The length of a band and of the guard after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BandShape {
+    /// The host's blocks of a band, which follow those of the band before.
+    pub band_len: Blocks,
+    /// The blocks of the drive between two bands: the rest of the last track, and the tracks that a write there
+    /// destroys.
+    pub guard_len: Blocks,
+}
+
 #[derive(Debug)]
 struct BandState {
     valid: Runs,
@@ -221,6 +231,11 @@ impl FixedBands {
             band_len, read_back, staging, gather_len, id, run_count_max, ..
         } = self.layout.superblock;
         BandOptions { band_len, read_back, staging, gather_len, id, run_count_max }
+    }
+
+    /// The shape of each band.
+    pub fn shape(&self) -> BandShape {
+        BandShape { band_len: self.layout.superblock.band_len, guard_len: self.layout.guard_len() }
     }
 
     /// How many bands there are.

@@ -35,7 +35,7 @@ class Panel {
     this.chosen = element("div", { class: "chosen" });
     this.node = element("section", { class: "store", "aria-label": head.name },
       element("div", { class: "row" }, element("h2", {}, head.name),
-        element("span", { class: "muted" }, `${size(head.len_blocks * BLOCK)}, ${what[head.rule] || head.rule}${head.below ? `, over ${head.below} tracks` : ""}`)),
+        element("span", { class: "muted" }, `${size(head.len_blocks * BLOCK)}, ${what[head.rule] || head.rule}${head.below ? `, over ${head.below} tracks` : ""}${head.band_blocks ? ` in ${count(head.len_blocks / head.band_blocks)} bands of ${size(head.band_blocks * BLOCK)}` : ""}`)),
       this.note, this.figures, this.canvas, this.legend,
       element("h3", {}, "the drive's time, last second"), this.time_bar, this.time_legend,
       this.served_title, this.served_bar, this.served_legend,
@@ -117,7 +117,11 @@ class Panel {
       const levels = new Set([...scene.files.values()].map((file) => file.level || 0));
       for (const level of [...levels].sort((a, b) => a - b)) marks.push(swatch(palette.level(level), part_name(level, scene)));
     }
-    marks.push(swatch(palette.dead, "dead"), swatch(palette.unwritten, "not written"));
+    marks.push(swatch(palette.dead, "dead"), swatch(palette.unwritten, this.map.is_in_place ? "free" : "not written"));
+    const guards = [...scene.gaps.values()].filter((gap) => gap.guard_blocks).length;
+    if (scene.head.band_blocks) marks.push(swatch(palette.guard, `guard of ${size(scene.head.band_guard_blocks * BLOCK)} after each band`));
+    else if (guards > 0) marks.push(swatch(palette.guard, `${count(guards)} ${guards === 1 ? "guard" : "guards"}`));
+    if (this.map.is_in_place && (scene.head.catalog || []).length > 0) marks.push(swatch(palette.catalog, "catalog"));
     const open = scene.zones.filter((zone) => zone && zone.state === "open").length;
     if (scene.head.zone_count) {
       const limit = scene.head.open_zone_count_max;

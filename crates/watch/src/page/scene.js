@@ -13,6 +13,8 @@ class Scene {
     this.at = -1;
     this.files = new Map();
     this.zones = [];
+    // On a drive without zones: runs without data, by their first block.
+    this.gaps = new Map();
     this.selected = null;
     this.file = null;
     this.view = { from: 0, to: head.len_blocks };
@@ -24,7 +26,9 @@ class Scene {
 
   apply(index) {
     if (index % COPY_EVERY === 0 && this.copies[index / COPY_EVERY] === undefined) {
-      this.copies[index / COPY_EVERY] = { files: new Map(this.files), zones: this.zones.slice() };
+      this.copies[index / COPY_EVERY] = {
+        files: new Map(this.files), zones: this.zones.slice(), gaps: new Map(this.gaps),
+      };
     }
     const frame = this.frames[index];
     for (const file of frame.files || []) {
@@ -37,6 +41,9 @@ class Scene {
       }
     }
     for (const zone of frame.zones || []) this.zones[zone.zone] = zone;
+    for (const gap of frame.gaps || []) {
+      if (gap.len_blocks) this.gaps.set(gap.start_block, gap); else this.gaps.delete(gap.start_block);
+    }
     this.at = index;
   }
 
@@ -45,8 +52,9 @@ class Scene {
     index = Math.max(-1, Math.min(index, this.frames.length - 1));
     if (index < this.at) {
       const copy = Math.floor(index / COPY_EVERY);
-      const { files, zones } = this.copies[Math.max(0, copy)];
+      const { files, zones, gaps } = this.copies[Math.max(0, copy)];
       this.files = new Map(files);
+      this.gaps = new Map(gaps);
       this.zones = zones.slice();
       this.at = Math.max(0, copy) * COPY_EVERY - 1;
     }
