@@ -208,7 +208,7 @@ mod tests {
             reads,
             read_bytes: reads << 20,
             writes: 3 * reads,
-            written_bytes: 3 * reads << 12,
+            written_bytes: (3 * reads) << 12,
             flushes: reads / 10,
             errors,
             ..Counts::default()

@@ -5,6 +5,7 @@ use imbrex_disk_sim::{FailAt, FaultPlan, SimDisk};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+mod activities;
 mod bounds;
 mod damage;
 mod killed;
