@@ -3,8 +3,8 @@
     pip install ./crates/python plyvel rocksdict
     python3 crates/python/bench/compare.py --directory /dev/shm
 
-Every round gives each store a new directory, in turn, and does the same calls with the same bytes. All have a write buffer and a cache of the
-same length, Bloom filters of 10 bits, and no sync but where it says so.
+Every round gives each store a new directory, in turn, and does the same calls with the same bytes. All have a write
+buffer and a cache of the same length, Bloom filters of 10 bits, and no sync but where it says so.
 """
 
 import argparse
@@ -143,7 +143,10 @@ def keys(count, seed):
 def phases(args):
     """Each phase: its name, how many operations, and what it does to a store."""
     values = [random.Random(n).randbytes(args.value_len) for n in range(1000)]
-    value = lambda n: values[n % len(values)]
+
+    def value(n):
+        return values[n % len(values)]
+
     loaded, asked = keys(args.count, 1), keys(args.count, 2)
     absent = [key + b"x" for key in asked]
 
@@ -223,7 +226,9 @@ def main():
                 shutil.rmtree(directory, ignore_errors=True)
         print(f"round {round_number + 1} of {args.rounds}", file=sys.stderr)
     title, columns, rows = table(args, rates, [name for name, count, _ in steps if count])
-    print(f"Python {platform.python_version()}, " + ", ".join(f"{n} {v}" for n, v in versions.items()))
+    print(
+        f"Python {platform.python_version()}, " + ", ".join(f"{n} {v}" for n, v in versions.items())
+    )
     print(f"{title}:\n")
     for cells in [columns, ["---"] * len(columns), *rows]:
         print("| " + " | ".join(map(str, cells)) + " |")
@@ -242,7 +247,9 @@ def table(args, rates, names):
     for name in names:
         row = [name, *(f"{statistics.median(rates[name, store]) / 1000:.4g}" for store in stores)]
         for other in stores[1:]:
-            ratios = [ours / theirs for ours, theirs in zip(rates[name, stores[0]], rates[name, other])]
+            ratios = [
+                ours / theirs for ours, theirs in zip(rates[name, stores[0]], rates[name, other])
+            ]
             row.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
         rows.append(row)
     return title, columns, rows
@@ -254,8 +261,12 @@ def write_data(path, title, columns, rows):
         data = json.load(file)
     words = sys.argv[1:]
     at = words.index("--data")
-    data["command"] = " ".join(["python3", "crates/python/bench/compare.py", *words[:at], *words[at + 2 :]])
-    data["tables"] = [{"title": title, "columns": [{"name": name} for name in columns], "rows": rows}]
+    data["command"] = " ".join(
+        ["python3", "crates/python/bench/compare.py", *words[:at], *words[at + 2 :]]
+    )
+    data["tables"] = [
+        {"title": title, "columns": [{"name": name} for name in columns], "rows": rows}
+    ]
     with open(path, "w") as file:
         json.dump(data, file, indent=1)
         file.write("\n")

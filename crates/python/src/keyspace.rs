@@ -133,6 +133,9 @@ impl Keyspace {
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop takes a key and a default"));
+        }
         let given = Given::of("a key", key)?;
         let bytes = given.as_ref();
         let value = self.opened.run(py, &self.place, |place| {
@@ -143,7 +146,6 @@ impl Keyspace {
             Ok(value)
         })?;
         match (value, default.len()) {
-            (_, 2..) => Err(PyTypeError::new_err("pop takes a key and a default")),
             (Some(value), _) => Ok(PyBytes::new(py, &value).into_any()),
             (None, 1) => default.get_item(0),
             (None, _) => Err(PyKeyError::new_err((key.clone().unbind(),))),

@@ -47,7 +47,8 @@ impl SimulatedStore {
     /// `seed` decides which of the writes in the drive's cache survive.
     #[pyo3(signature = (seed = 1))]
     fn cut_power(&self, py: Python<'_>, seed: u64) -> PyResult<()> {
-        self.opened.store.check_process()?;
+        // A closed store stays closed.
+        self.opened.run_attached(&self.opened.store, |_| Ok(()))?;
         let again = py.detach(|| -> Result<(), Failure> {
             self.disk.cut_power();
             drop(self.opened.take_all());

@@ -42,6 +42,10 @@ class Mapping(StoreTest):
         self.assertIsNone(db.pop(b"k", None))
         with self.assertRaises(KeyError):
             db.pop(b"k")
+        db[b"k"] = b"v"
+        with self.assertRaises(TypeError):
+            db.pop(b"k", 1, 2)
+        self.assertEqual(db[b"k"], b"v")
         with self.assertRaises(TypeError):
             len(db)
         self.assertTrue(db)
@@ -111,7 +115,7 @@ class Ranges(StoreTest):
 
     def test_writes_during_an_iteration_do_not_show(self):
         seen = []
-        for key, value in self.db.items():
+        for key, _ in self.db.items():
             seen.append(key)
             self.db[key + b"x"] = b"new"
             self.db.delete(b"k299")

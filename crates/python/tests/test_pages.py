@@ -63,12 +63,19 @@ class Notebook(unittest.TestCase):
 
         drawn.pyplot.subplots = subplots
         names = {}
-        with unittest.mock.patch.dict(sys.modules, {"matplotlib": drawn, "matplotlib.pyplot": drawn.pyplot}):
+        with unittest.mock.patch.dict(
+            sys.modules, {"matplotlib": drawn, "matplotlib.pyplot": drawn.pyplot}
+        ):
             with contextlib.redirect_stdout(io.StringIO()) as printed:
                 for cell in book["cells"]:
                     if cell["cell_type"] == "code":
                         text = "".join(cell["source"])
-                        for whole, part in [("200_000", "2_000"), ("150_000", "1_500"), (":2000", ":20"), ("step=3000", "step=30")]:
+                        for whole, part in [
+                            ("200_000", "2_000"),
+                            ("150_000", "1_500"),
+                            (":2000", ":20"),
+                            ("step=3000", "step=30"),
+                        ]:
                             text = text.replace(whole, part)
                         exec(compile(text, path.name, "exec"), names)
         self.assertIn("none is missing in the middle: True", printed.getvalue())
@@ -81,7 +88,9 @@ class Stubs(unittest.TestCase):
     def setUp(self):
         tree = ast.parse((PACKAGE / "__init__.pyi").read_text())
         self.classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-        self.functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        self.functions = {
+            node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
 
     def test_every_public_name_has_a_type_and_a_text(self):
         for name in imbrex.__all__:
@@ -99,7 +108,9 @@ class Stubs(unittest.TestCase):
             real = {key for key in vars(cls) if not key.startswith("_") or key in DUNDERS}
             self.assertEqual(typed, real, name)
             for key in typed:
-                self.assertTrue(key.startswith("__") or inspect.getdoc(vars(cls)[key]), f"{name}.{key}")
+                self.assertTrue(
+                    key.startswith("__") or inspect.getdoc(vars(cls)[key]), f"{name}.{key}"
+                )
 
     def test_arguments_have_the_names_of_their_stubs(self):
         for owner, nodes in [(imbrex, self.functions.values())] + [
@@ -111,7 +122,9 @@ class Stubs(unittest.TestCase):
                     continue
                 real = inspect.signature(getattr(owner, node.name)).parameters
                 arguments = node.args
-                typed = [a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs]
+                typed = [
+                    a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+                ]
                 typed += [a.arg for a in [arguments.vararg, arguments.kwarg] if a]
                 self.assertEqual(typed, list(real), f"{owner.__name__}.{node.name}")
 

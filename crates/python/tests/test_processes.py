@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
-import time
 import unittest
 
 import imbrex
@@ -20,9 +20,7 @@ class Threads(StoreTest):
             for n in range(300):
                 db[b"%d/%d" % (number, n)] = b"%d" % n
                 db.get(b"%d/%d" % (number, n // 2))
-            failures.extend(
-                n for n in range(300) if db.get(b"%d/%d" % (number, n)) != b"%d" % n
-            )
+            failures.extend(n for n in range(300) if db.get(b"%d/%d" % (number, n)) != b"%d" % n)
 
         failures = []
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -34,7 +32,7 @@ class Threads(StoreTest):
         self.assertEqual(sum(1 for _ in db), 8 * 300)
 
     def test_the_interpreter_runs_while_the_store_works(self):
-        # Each sync waits for the host's disk; a thread that held the lock of the interpreter would let nothing else run.
+        # A thread that held the lock of the interpreter would let nothing else run.
         db = self.create()
         ticks, stop = [0], threading.Event()
 
@@ -232,9 +230,8 @@ class Ends(StoreTest):
                 print(n, flush=True)
             """
         self.create().close()
-        lost = 0
-        for life in range(3):
-            command = [sys.executable, "-c", __import__("textwrap").dedent(program), self.path()]
+        for _ in range(3):
+            command = [sys.executable, "-c", textwrap.dedent(program), self.path()]
             child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             last = -1
             for line in child.stdout:

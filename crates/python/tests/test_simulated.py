@@ -54,6 +54,8 @@ class Simulated(unittest.TestCase):
         db.close()
         with self.assertRaises(imbrex.ClosedError):
             db[b"again"]
+        with self.assertRaises(imbrex.ClosedError):
+            db.cut_power()
 
     def test_its_drive_counts(self):
         with imbrex.simulate("sealdb") as db:
@@ -65,12 +67,17 @@ class Simulated(unittest.TestCase):
 
 class Benchmarks(unittest.TestCase):
     def test_a_report_has_the_figures_of_the_command_line(self):
-        report = imbrex.bench(["fillrandom", "readrandom:50"], layout="gear", num=2000, value_size=500)
+        report = imbrex.bench(
+            ["fillrandom", "readrandom:50"], layout="gear", num=2000, value_size=500
+        )
         self.assertEqual(report["setup"]["layout"], "gear")
         fill, read = report["runs"]
         self.assertEqual((fill["ops"], read["ops"]), (2000, 50))
         self.assertGreater(fill["drive"]["ops_per_disk_second"], 0)
-        self.assertEqual(report, imbrex.bench("fillrandom,readrandom:50", layout="gear", num=2000, value_size=500))
+        self.assertEqual(
+            report,
+            imbrex.bench("fillrandom,readrandom:50", layout="gear", num=2000, value_size=500),
+        )
 
     def test_flags_that_do_not_exist_and_values_that_cannot_be(self):
         for flags, why in [
@@ -93,7 +100,9 @@ class Choices(StoreTest):
         self.assertIn("hc620", imbrex.profiles())
 
     def test_drives_of_other_kinds_are_made_and_formatted_again(self):
-        with self.create(layout="sealdb", profile="st500dm002", recording="shingled", capacity=2 << 30) as db:
+        with self.create(
+            layout="sealdb", profile="st500dm002", recording="shingled", capacity=2 << 30
+        ) as db:
             db[b"k"] = b"v"
         with self.assertRaises(imbrex.AlreadyExistsError):
             imbrex.format(self.path())
@@ -114,7 +123,9 @@ class Choices(StoreTest):
 
     def test_open_creates_once(self):
         for times in range(2):
-            with imbrex.open(self.path(), create=True, capacity="2GiB", cache="8MiB", write_buffer=4 << 20) as db:
+            with imbrex.open(
+                self.path(), create=True, capacity="2GiB", cache="8MiB", write_buffer=4 << 20
+            ) as db:
                 db[b"%d" % times] = b"v"
         with imbrex.open(self.path()) as db:
             self.assertEqual(list(db), [b"0", b"1"])

@@ -12,10 +12,10 @@
 emulated drive in memory, in virtual time, and ``bench`` measures layouts so. Every exception is an `Error`.
 """
 
+import json
 import os
 from typing import NamedTuple
 
-from . import _errors
 from ._errors import (
     AlreadyExistsError,
     ClosedError,
@@ -75,19 +75,25 @@ def open(
 ):
     """Opens the store at `path`, an image file or a block device such as /dev/sdb, and returns a `Store`.
 
-    With `read_only` nothing is written to the drive, and several processes may have it open so. With `create` a store is
-    made if nothing is at the path; `capacity`, `profile`, `recording`, `zone_len` and `seed` describe its drive, as for
-    ``create``, and mean nothing for a store that exists. `layout` is what a store that exists must be, and `flash` the path
-    of its flash drive, if it has one. `cache` and `write_buffer` are lengths of memory, as bytes or as text like "64MiB".
+    With `read_only` nothing is written to the drive, and several processes may have it open so. With `create` a store
+    is made if nothing is at the path. `capacity`, `profile`, `recording`, `zone_len` and `seed` describe its drive, as
+    for ``create``, and mean nothing for a store that exists.
+
+    `layout` is what a store that exists must be, and `flash` is the path of its flash drive, if it has one. `cache` and
+    `write_buffer` are lengths of memory, as bytes or as text like "64MiB".
 
     What was written with sync before a crash is there.
     """
-    drive = dict(capacity=capacity, profile=profile, recording=recording, zone_len=zone_len, seed=seed)
+    drive = dict(
+        capacity=capacity, profile=profile, recording=recording, zone_len=zone_len, seed=seed
+    )
     if create and read_only:
         raise InvalidArgumentError("a new store is empty: leave out create or read_only")
     for name, value in drive.items():
         if value is not None and not create:
-            raise InvalidArgumentError(f"{name} describes the drive of a new store; add create=True or leave it out")
+            raise InvalidArgumentError(
+                f"{name} describes the drive of a new store; add create=True or leave it out"
+            )
     keywords = dict(layout=layout, flash=flash, cache=cache, write_buffer=write_buffer, **drive)
     return _open_store(os.fsdecode(path), read_only, create, keywords)
 
@@ -108,10 +114,10 @@ def create(
 ):
     """Makes an empty store at `path`, in a new image file or on a block device, and returns a `Store`.
 
-    An image emulates a drive in a sparse file: it refuses what a real one refuses. `layout` is one of ``layouts()``,
-    `capacity` its length, as bytes or as text like "8GiB" (64 GiB otherwise), `profile` one of ``profiles()`` or the path of
-    a TOML file, `recording` and `zone_len` how the drive differs from that model. `flash` is the path of the flash drive,
-    for layouts that take one.
+    An image emulates a drive in a sparse file: it refuses what a real one refuses. `layout` is one of ``layouts()``.
+    `capacity` is the drive's length, as bytes or as text like "8GiB" (64 GiB otherwise). `profile` is one of
+    ``profiles()`` or the path of a TOML file; `recording` and `zone_len` say how the drive differs from that model.
+    `flash` is the path of the flash drive, for layouts that take one.
 
     A drive that exists is refused unless `erase` is True; what another program has put there takes its name, as in
     ``erase="ext4"``. `seed` makes the same image of the same calls. `cache` and `write_buffer` are as for ``open``.
@@ -152,8 +158,9 @@ def simulate(
 ):
     """Makes an empty store on an emulated drive in memory, in virtual time, and returns a `SimulatedStore`.
 
-    Its clock moves by what the drive would have taken. The same calls give the same nanoseconds on every machine. The
-    drive has 8 GiB otherwise; arguments as for ``create``. Layouts that take a flash drive are refused: ``bench`` has them.
+    Its clock moves by what the drive would have taken. The same calls give the same nanoseconds on every machine.
+    Arguments are as for ``create``; the drive has 8 GiB otherwise. Layouts that take a flash drive are refused:
+    ``bench`` has them.
     """
     keywords = dict(
         layout=layout,
@@ -189,15 +196,15 @@ def bench(benchmarks="fillrandom,readrandom", *, layout=None, drive=None, **flag
     """Measures a layout, as ``imbrex bench`` does, and returns its report as a dict.
 
     The default is virtual time: a modelled disk, and the same figures on every machine. `benchmarks` is one text, or a
-    list of names; every flag of ``imbrex bench`` is a keyword: ``num``, ``value_size``, ``capacity``, ``seed``, ``threads``
-    and so on. Ctrl-C stops the run.
+    list of names. Every flag of ``imbrex bench`` is a keyword: ``num``, ``value_size``, ``capacity``, ``seed``,
+    ``threads`` and so on. Ctrl-C stops the run.
     """
-    import json
-
     if not isinstance(benchmarks, str):
         benchmarks = ",".join(benchmarks)
     flags = {"benchmarks": benchmarks, "layout": layout, "drive": drive, **flags}
-    return json.loads(_run_bench([part for name, value in flags.items() for part in _flag(name, value)]))
+    return json.loads(
+        _run_bench([part for name, value in flags.items() for part in _flag(name, value)])
+    )
 
 
 #: Flags that are there or not.

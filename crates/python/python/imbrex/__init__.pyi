@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from os import PathLike
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypeVar, final, overload
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, final, overload
 from typing_extensions import Buffer, Self
 
-from . import _errors as _errors
 from ._errors import (
     AlreadyExistsError as AlreadyExistsError,
     ClosedError as ClosedError,
@@ -31,7 +30,6 @@ from ._errors import (
 )
 
 _T = TypeVar("_T")
-_E = TypeVar("_E", bound=type[BaseException])
 _Path = str | bytes | PathLike[str] | PathLike[bytes]
 _HostPath = str | PathLike[str]
 _Size = int | str
@@ -170,7 +168,12 @@ class Store(Keyspace):
     def open_checkpoint(self, name: str) -> Checkpoint: ...
     def delete_checkpoint(self, name: str) -> None: ...
     def backup(
-        self, directory: _HostPath, *, full: bool = False, keep: int | None = None, adopt: bool = False
+        self,
+        directory: _HostPath,
+        *,
+        full: bool = False,
+        keep: int | None = None,
+        adopt: bool = False,
     ) -> dict[str, Any]: ...
     def backup_to(self, path: _HostPath, *, layout: str | None = None) -> None: ...
     def stats(self) -> dict[str, Any]: ...
