@@ -296,7 +296,6 @@ impl Parts {
     fn assemble(self, layout_name: String, format_id: u64) -> Inner {
         let Parts { disk, disks, runtime, placement, space, committer, rewriter } = self;
         let disk_for = |activity| Arc::clone(disks.of(activity));
-        let cleaning_disk = || disk_for(Activity::Cleaning);
         let placement = || Arc::clone(&placement);
         let space = || Arc::clone(&space);
         let rewriter = rewriter.map(Arc::new);
@@ -305,11 +304,11 @@ impl Parts {
         let committer = || Arc::clone(&committer);
         let counts = Arc::new(Counts::default());
         let counts = || Arc::clone(&counts);
-        let reclaimer = Arc::new(Reclaimer::new(cleaning_disk(), space(), committer(), counts()));
+        let reclaimer = Arc::new(Reclaimer::new(&disks, space(), committer(), counts()));
         let reclaimer = || Arc::clone(&reclaimer);
         let placer = Arc::new(Placer::new(disks.clone(), space(), placement(), reclaimer()));
         let cleaner = Arc::new(Cleaner {
-            disk: cleaning_disk(),
+            disk: disk_for(Activity::Cleaning),
             space: space(),
             placement: placement(),
             committer: committer(),

@@ -4,14 +4,19 @@ use crate::commit::Committer;
 use crate::error::FilesError;
 use crate::space::Space;
 use crate::stats::Counts;
-use imbrex_disk::{BlockRange, Disk, DiskError, Rule, ZoneAction, ZoneId, ZoneKind, ZoneState};
+use imbrex_disk::{
+    Activity, BlockRange, Disk, DiskError, Handles, Rule, ZoneAction, ZoneId, ZoneKind, ZoneState,
+};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Makes the dead space of one disk writable.
 #[derive(Debug)]
 pub(crate) struct Reclaimer {
+    /// The disk, for what makes dead space writable.
     disk: Arc<dyn Disk>,
+    /// The disk, for syncs that a caller asks for.
+    synced: Arc<dyn Disk>,
     space: Arc<Space>,
     committer: Arc<Committer>,
     counts: Arc<Counts>,
@@ -30,12 +35,14 @@ struct Reclaiming {
 
 impl Reclaimer {
     pub(crate) fn new(
-        disk: Arc<dyn Disk>,
+        disks: &Handles,
         space: Arc<Space>,
         committer: Arc<Committer>,
         counts: Arc<Counts>,
     ) -> Reclaimer {
-        Reclaimer { disk, space, committer, counts, reclaiming: Mutex::default() }
+        let disk_for = |activity| Arc::clone(disks.of(activity));
+        let (disk, synced) = (disk_for(Activity::Cleaning), disk_for(Activity::Other));
+        Reclaimer { disk, synced, space, committer, counts, reclaiming: Mutex::default() }
     }
 
     /// Resets zones that nothing holds, and discards runs that were given back, so that they can be
@@ -153,7 +160,7 @@ impl Reclaimer {
     pub(crate) fn sync(&self) -> Result<(), FilesError> {
         let mut reclaiming = self.reclaiming.lock();
         let what = "syncing the drive".to_owned();
-        self.disk.flush().map_err(|source| FilesError::Disk { what, source })?;
+        self.synced.flush().map_err(|source| FilesError::Disk { what, source })?;
         reclaiming.found_is_durable = true;
         Ok(())
     }

@@ -232,7 +232,7 @@ pub struct Activities {
 
 impl Activities {
     /// The totals of `counters`.
-    pub(crate) fn of(counters: &ByActivity<ActivityCounters>) -> Activities {
+    pub fn of(counters: &ByActivity<ActivityCounters>) -> Activities {
         let of = |activity| ActivityTotals::from(counters[activity]);
         Activities {
             user: of(Activity::User),

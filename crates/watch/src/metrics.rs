@@ -6,7 +6,7 @@
 //! Sources: the OpenMetrics specification 1.0, sections on text format and naming; Prometheus, "Exposition formats",
 //! text-based format 0.0.4.
 
-use crate::frame::{ActivityTotals, Frame};
+use crate::frame::{Activities, ActivityTotals, Frame};
 use crate::scene::Scene;
 use std::fmt::Write;
 
@@ -91,6 +91,38 @@ impl MetricsText {
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let _ = writeln!(self.text, "{}{{{}}} {value}", self.name, labels.join(","));
+    }
+
+    /// Adds what drives did for each activity; `label` has the name of each drive.
+    pub fn activities(&mut self, label: &str, drives: &[(&str, Activities)]) {
+        let help = "The busy time of a modelled drive, by what its requests served.";
+        self.family(Kind::Counter, "drive_activity_seconds", "seconds", help);
+        for (name, activities) in drives {
+            for (activity, own) in activities.each() {
+                for (part, ns) in parts(own.busy_ns, [own.seek_ns, own.turn_ns, own.transfer_ns]) {
+                    let labels = [(label, *name), ("activity", activity.name()), ("part", part)];
+                    self.sample(&labels, seconds(ns));
+                }
+            }
+        }
+        type OfActivity = fn(&ActivityTotals) -> u64;
+        let families: [(&str, &str, OfActivity); 2] = [
+            ("drive_activity_read_bytes", "Read from the drive, by what it served.", |own| {
+                own.read_bytes
+            }),
+            ("drive_activity_written_bytes", "Written to the drive, by what it served.", |own| {
+                own.written_bytes
+            }),
+        ];
+        for (family, help, value) in families {
+            self.family(Kind::Counter, family, "bytes", help);
+            for (name, activities) in drives {
+                for (activity, own) in activities.each() {
+                    let labels = [(label, *name), ("activity", activity.name())];
+                    self.sample(&labels, value(&own) as f64);
+                }
+            }
+        }
     }
 
     /// The whole text.
@@ -225,8 +257,8 @@ pub fn metrics_text<'a>(scenes: impl Iterator<Item = &'a Scene>, format: Metrics
         }
     }
     busy_parts(&mut text, &named);
-    activity_times(&mut text, &named);
-    activity_bytes(&mut text, &named);
+    let activities = named.iter().map(|(store, scene)| (&store[..], scene.last.drive.activities));
+    text.activities("store", &activities.collect::<Vec<_>>());
     levels(&mut text, &named);
     text.finish()
 }
@@ -248,40 +280,6 @@ fn parts(busy_ns: u64, [seek_ns, turn_ns, transfer_ns]: [u64; 3]) -> [(&'static 
     let head_ns = [seek_ns, turn_ns, transfer_ns];
     let rest_ns = head_ns.iter().fold(busy_ns, |left, part| left.saturating_sub(*part));
     [("seek", seek_ns), ("turn", turn_ns), ("transfer", transfer_ns), ("electronics", rest_ns)]
-}
-
-fn activity_times(text: &mut MetricsText, scenes: &[(String, &Scene)]) {
-    let help = "The busy time of a modelled drive, by what its requests served.";
-    text.family(Kind::Counter, "drive_activity_seconds", "seconds", help);
-    for (store, scene) in scenes {
-        for (activity, own) in scene.last.drive.activities.each() {
-            for (part, ns) in parts(own.busy_ns, [own.seek_ns, own.turn_ns, own.transfer_ns]) {
-                let labels = [("store", &store[..]), ("activity", activity.name()), ("part", part)];
-                text.sample(&labels, seconds(ns));
-            }
-        }
-    }
-}
-
-fn activity_bytes(text: &mut MetricsText, scenes: &[(String, &Scene)]) {
-    type OfActivity = fn(&ActivityTotals) -> u64;
-    let families: [(&str, &str, OfActivity); 2] = [
-        ("drive_activity_read_bytes", "Read from the drive, by what it served.", |own| {
-            own.read_bytes
-        }),
-        ("drive_activity_written_bytes", "Written to the drive, by what it served.", |own| {
-            own.written_bytes
-        }),
-    ];
-    for (name, help, value) in families {
-        text.family(Kind::Counter, name, "bytes", help);
-        for (store, scene) in scenes {
-            for (activity, own) in scene.last.drive.activities.each() {
-                let labels = [("store", &store[..]), ("activity", activity.name())];
-                text.sample(&labels, value(&own) as f64);
-            }
-        }
-    }
 }
 
 fn levels(text: &mut MetricsText, scenes: &[(String, &Scene)]) {

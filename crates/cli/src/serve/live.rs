@@ -7,7 +7,7 @@ use imbrex_disk::{ByteSize, Counters, Disk};
 use imbrex_serve::Counts;
 use imbrex_serve::http::{Reply, Request, Site};
 use imbrex_translate::{BlockDriver, DriverCounters};
-use imbrex_watch::{MetricKind, MetricsFormat, MetricsText};
+use imbrex_watch::{Activities, MetricKind, MetricsFormat, MetricsText};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -176,6 +176,7 @@ fn metrics(
         gauge("driver_mapping_nodes", "", "Nodes of its map.", driver.mapping_nodes);
         gauge("driver_buffer_bytes", "bytes", "Memory of its write buffer.", driver.buffer_bytes);
     }
+    text.activities("drive", &[(shown, Activities::of(&drive.by_activity))]);
     text.finish()
 }
 

@@ -52,7 +52,7 @@ use super::state::DriverState;
 use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
 use super::summaries::Part;
 use super::zones::is_given_up;
-use imbrex_disk::{BlockRange, Blocks, DiskError, Pba, ZoneId};
+use imbrex_disk::{Activity, BlockRange, Blocks, DiskError, Pba, ZoneId};
 use std::collections::BTreeSet;
 
 /// Cleaning begins when the free zones exceed the reserve by no more than this.
@@ -422,7 +422,8 @@ impl DriverState {
             parts.push(Part { at, lba: piece.range.start, buf });
             rest = behind;
         }
-        let fetched = self.zones.summaries.cut(&self.zones.pool, parts)?.fetch(&*self.disk);
+        let cut = self.zones.summaries.cut(&self.zones.pool, parts)?;
+        let fetched = cut.fetch(&**self.zones.disks.of(Activity::Cleaning));
         self.end_read(fetched).expect("the lock is held")?;
         Ok(data)
     }

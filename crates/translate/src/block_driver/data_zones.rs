@@ -16,7 +16,9 @@
 
 use super::pool::{Pool, PoolZone, Use};
 use super::summaries::{Fetched, Summaries};
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Lba, Persist, ZoneId};
+use imbrex_disk::{
+    Activity, BLOCK_LEN_BYTES, Blocks, Disk, DiskError, Handles, Lba, Persist, ZoneId,
+};
 use std::sync::Arc;
 
 /// Whose data a zone takes.
@@ -26,10 +28,22 @@ pub(super) enum Stream {
     Cleaning = 1,
 }
 
+impl Stream {
+    /// What its writes serve. An eviction is to the write buffer what a flush is to a memtable.
+    pub(super) fn activity(self) -> Activity {
+        match self {
+            Stream::Host => Activity::Flush,
+            Stream::Cleaning => Activity::Cleaning,
+        }
+    }
+}
+
 /// The data zones of a device.
 #[derive(Debug)]
 pub(super) struct DataZones {
+    /// The disk, for checkpoints, superblocks and the ends of zones.
     pub(super) disk: Arc<dyn Disk>,
+    pub(super) disks: Handles,
     pub(super) pool: Pool,
     pub(super) summaries: Summaries,
     /// The zones being written: one for evictions, one for data that cleaning moves.
@@ -79,16 +93,17 @@ impl DataZones {
     }
 
     /// Writes `data`, the host's blocks `lbas`, at the pointer of a data zone, with the summaries;
-    /// returns how many summaries.
+    /// returns how many summaries. The write serves `activity`.
     pub(super) fn write(
         &mut self,
+        activity: Activity,
         zone: ZoneId,
         data: &[u8],
         lbas: impl Iterator<Item = Lba>,
     ) -> Result<u64, DiskError> {
         let slot = *self.pool.get(zone).expect("a zone of the pool is written");
         let bytes = self.summaries.frame(&slot, data, lbas);
-        self.write_framed(&slot, &bytes)?;
+        self.write_framed(&slot, &bytes, activity)?;
         Ok(((bytes.len() - data.len()) / BLOCK_LEN_BYTES) as u64)
     }
 
@@ -99,7 +114,7 @@ impl DataZones {
             let slot = *self.pool.get(zone).expect("a zone of the pool is ended");
             let bytes = self.summaries.end(&slot);
             if !bytes.is_empty() {
-                self.write_framed(&slot, &bytes)?;
+                self.write_framed(&slot, &bytes, Activity::Catalog)?;
             }
         }
         if !zones.is_empty() {
@@ -108,8 +123,13 @@ impl DataZones {
         zones.iter().try_for_each(|&zone| self.pool.finish(&*self.disk, zone))
     }
 
-    fn write_framed(&mut self, slot: &PoolZone, bytes: &[u8]) -> Result<(), DiskError> {
-        self.disk.write(slot.start + slot.pointer, bytes, Persist::Cached)?;
+    fn write_framed(
+        &mut self,
+        slot: &PoolZone,
+        bytes: &[u8],
+        activity: Activity,
+    ) -> Result<(), DiskError> {
+        self.disks.of(activity).write(slot.start + slot.pointer, bytes, Persist::Cached)?;
         self.pool.advance(slot.zone, Blocks::holding(bytes.len() as u64));
         Ok(())
     }

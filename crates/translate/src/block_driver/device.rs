@@ -9,8 +9,8 @@ use super::state::DriverState;
 use super::superblocks;
 use crate::error::FormatFault;
 use imbrex_disk::{
-    BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known, Lba, Pba,
-    Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
+    Activity, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known, Lba,
+    Pba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +21,7 @@ pub(super) const READ_ATTEMPT_COUNT: usize = 3;
 #[derive(Debug)]
 pub struct BlockDriver {
     geometry: Geometry,
+    /// The disk, for reads of the host.
     pub(super) disk: Arc<dyn Disk>,
     pub(super) state: Mutex<DriverState>,
 }
@@ -96,7 +97,8 @@ impl BlockDriver {
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
         let geometry =
             geometry.map_err(|error| FormatFault::damaged("superblock", error.to_string()))?;
-        Ok(BlockDriver { geometry, disk: Arc::clone(&state.disk), state: Mutex::new(state) })
+        let disk = Arc::clone(state.zones.disks.of(Activity::User));
+        Ok(BlockDriver { geometry, disk, state: Mutex::new(state) })
     }
 
     /// Sets the capacity of the write buffer. Later writes and [`Disk::work`] evict the excess.

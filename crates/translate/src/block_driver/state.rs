@@ -20,8 +20,8 @@ use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
 use super::summaries::{Fetched, Reading, Summaries};
 use super::superblocks::SuperblockZones;
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Pba, Persist, ReadRequest, ZoneId,
-    ZoneState,
+    Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Handles, Lba, Pba, Persist,
+    ReadRequest, ZoneId, ZoneState,
 };
 use std::sync::Arc;
 
@@ -48,6 +48,7 @@ const _: () = assert!(MISSING_ZONE_COUNT_MAX < RESERVE_ZONE_COUNT);
 /// Everything that changes.
 #[derive(Debug)]
 pub(super) struct DriverState {
+    /// The disk, for the journal and the flushes that the host asks for.
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: DriverOptions,
     pub(super) superblock: Superblock,
@@ -94,7 +95,10 @@ impl DriverState {
         pool: Pool,
     ) -> DriverState {
         let summaries = Summaries::new(superblock.id, options.kept_summary_count);
-        let zones = DataZones { disk: Arc::clone(&disk), pool, summaries, open: [None; 2] };
+        let disks = Handles::new(&disk);
+        let disk = Arc::clone(disks.of(Activity::Log));
+        let catalog_disk = Arc::clone(disks.of(Activity::Catalog));
+        let zones = DataZones { disk: catalog_disk, disks, pool, summaries, open: [None; 2] };
         DriverState {
             disk,
             superblock,
@@ -266,7 +270,7 @@ impl DriverState {
             let lbas = placed
                 .iter()
                 .flat_map(|(range, _)| (range.start.get()..range.end().get()).map(Lba::new));
-            match self.zones.write(zone, now, lbas) {
+            match self.zones.write(stream.activity(), zone, now, lbas) {
                 Ok(summary_count) => {
                     self.counters.summary_blocks += summary_count;
                     rest = behind;

@@ -1,6 +1,7 @@
 //! The driver over an emulated zoned drive that loses unflushed data, against a model of the
 //! possible contents of each block.
 
+mod activities;
 mod broken;
 mod copies;
 mod dead_zones;
