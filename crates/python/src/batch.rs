@@ -33,19 +33,25 @@ impl Batch {
         Batch { opened: Arc::clone(opened), content: opened.hold("batch", content), sync }
     }
 
-    /// Changes the operations. The thread stays attached to the interpreter, because that takes no time.
-    fn change<R>(
+    /// Changes the operations. The thread stays attached to the interpreter, because that takes no time, unless another
+    /// thread writes the batch.
+    fn change<R: Send>(
         &self,
+        py: Python<'_>,
         keyspace: Option<&Bound<'_, Keyspace>>,
-        call: impl FnOnce(&mut WriteBatch, &imbrex_engine::Keyspace) -> Result<R, Failure>,
+        call: impl FnOnce(&mut WriteBatch, &imbrex_engine::Keyspace) -> Result<R, Failure> + Send,
     ) -> PyResult<R> {
+        let (opened, content) = (&*self.opened, &*self.content);
         let keyspace =
             keyspace.map(|keyspace| keyspace.get().of_store(&self.opened)).transpose()?;
-        let changed = self.opened.run_attached(&self.content, |content| {
-            let Content { batch, default } = &mut *content.lock();
-            call(batch, keyspace.as_ref().unwrap_or(default).engine())
-        });
-        Ok(changed?)
+        let change = || {
+            opened.run_attached(content, |content| {
+                let Content { batch, default } = &mut *content.lock();
+                call(batch, keyspace.as_ref().unwrap_or(default).engine())
+            })
+        };
+        let is_busy = opened.run_attached(content, |content| Ok(content.is_locked()))?;
+        Ok(if is_busy { py.detach(change) } else { change() }?)
     }
 }
 
@@ -55,38 +61,41 @@ impl Batch {
     #[pyo3(signature = (key, value, *, keyspace = None))]
     fn put(
         &self,
+        py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         keyspace: Option<&Bound<'_, Keyspace>>,
     ) -> PyResult<()> {
         let (key, value) = (Given::of("a key", key)?, Given::of("a value", value)?);
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.change(keyspace, |batch, keyspace| Ok(batch.put(keyspace, key, value)?))
+        self.change(py, keyspace, |batch, keyspace| Ok(batch.put(keyspace, key, value)?))
     }
 
     /// Removes `key`, whether it is there or not.
     #[pyo3(signature = (key, *, keyspace = None))]
     fn delete(
         &self,
+        py: Python<'_>,
         key: &Bound<'_, PyAny>,
         keyspace: Option<&Bound<'_, Keyspace>>,
     ) -> PyResult<()> {
         let key = Given::of("a key", key)?;
         let key = key.as_ref();
-        self.change(keyspace, |batch, keyspace| Ok(batch.delete(keyspace, key)?))
+        self.change(py, keyspace, |batch, keyspace| Ok(batch.delete(keyspace, key)?))
     }
 
     /// Removes the keys from `start` to before `end`.
     #[pyo3(signature = (start, end, *, keyspace = None))]
     fn delete_range(
         &self,
+        py: Python<'_>,
         start: &Bound<'_, PyAny>,
         end: &Bound<'_, PyAny>,
         keyspace: Option<&Bound<'_, Keyspace>>,
     ) -> PyResult<()> {
         let (start, end) = (Given::of("start", start)?, Given::of("end", end)?);
         let (start, end) = (start.as_ref(), end.as_ref());
-        self.change(keyspace, |batch, keyspace| Ok(batch.delete_range(keyspace, start, end)?))
+        self.change(py, keyspace, |batch, keyspace| Ok(batch.delete_range(keyspace, start, end)?))
     }
 
     /// Applies the operations and empties the batch. If that fails, nothing was written, and the batch still has them.
@@ -103,23 +112,28 @@ impl Batch {
     }
 
     /// Removes all operations.
-    fn clear(&self) -> PyResult<()> {
-        self.change(None, |batch, _| {
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.change(py, None, |batch, _| {
             batch.clear();
             Ok(())
         })
     }
 
-    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.put(key, value, None)
+    fn __setitem__(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.put(py, key, value, None)
     }
 
-    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.delete(key, None)
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.delete(py, key, None)
     }
 
-    fn __len__(&self) -> PyResult<usize> {
-        self.change(None, |batch, _| Ok(batch.len()))
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.change(py, None, |batch, _| Ok(batch.len()))
     }
 
     fn __bool__(&self) -> bool {

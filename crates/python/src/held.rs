@@ -15,6 +15,7 @@
 //!   H4  A store in virtual time serves one call at a time, because its world has one client.
 
 use crate::failure::Failure;
+use crate::interrupts::check_no_handler;
 use crate::process;
 use imbrex_engine::Db;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -177,6 +178,7 @@ impl Opened {
         call: impl FnOnce(&T) -> Result<R, Failure> + Send,
     ) -> PyResult<R> {
         held.check_process()?;
+        check_no_handler()?;
         Ok(py.detach(|| self.run_detached(held, call))?)
     }
 
@@ -247,6 +249,7 @@ impl Opened {
     /// Closes the store for all handles; a second time does nothing.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.store.check_process()?;
+        check_no_handler()?;
         let closed = py.detach(|| self.take_all().map_or(Ok(()), imbrex::Store::close));
         Ok(closed.map_err(Failure::from)?)
     }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::held::{Held, Opened};
+use crate::interrupts::check_no_handler;
 use crate::making::Wishes;
 use crate::place::Place;
 use crate::store::{Store, default_keyspace};
@@ -47,6 +48,7 @@ impl SimulatedStore {
     /// `seed` decides which of the writes in the drive's cache survive.
     #[pyo3(signature = (seed = 1))]
     fn cut_power(&self, py: Python<'_>, seed: u64) -> PyResult<()> {
+        check_no_handler()?;
         // A closed store stays closed.
         self.opened.run_attached(&self.opened.store, |_| Ok(()))?;
         let again = py.detach(|| -> Result<(), Failure> {

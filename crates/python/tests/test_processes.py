@@ -220,6 +220,39 @@ class Ends(StoreTest):
             done = self.run_python(program, self.path(), what)
             self.assertEqual(done.stdout.strip(), "interrupted True", done.stderr)
 
+    def test_a_handler_of_signals_may_not_call_the_store_inside_a_call(self):
+        done = self.run_python(
+            """
+            import imbrex, os, signal, sys, time
+            db = imbrex.create(sys.argv[1], capacity="8GiB", layout="leveled-zones", write_buffer="2MiB")
+            said = set()
+
+            def handler(*_):
+                # Between two calls of the loop below, a handler may use the store.
+                try:
+                    db.get(b"k")
+                except imbrex.InUseError as error:
+                    said.add(str(error)[:33])
+                    try:
+                        db.close()
+                    except imbrex.InUseError:
+                        said.add("close too")
+
+            signal.signal(signal.SIGALRM, handler)
+            for life in range(50):
+                db.update((b"%06d" % n, os.urandom(400)) for n in range(20_000))
+                signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+                db.compact()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                if len(said) == 2:
+                    break
+            print(sorted(said))
+            """,
+            self.path(),
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.strip(), "['close too', 'refused: a signal handler runs in']")
+
     def test_what_was_synced_is_there_after_a_kill(self):
         program = """
             import imbrex, sys
