@@ -113,6 +113,10 @@ pub struct TestbedOptions {
     #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
     pub write_buffer_size: Option<ByteSize>,
 
+    /// Values from this length on are written once, apart from their keys, such as 64KiB [default: none]
+    #[arg(long = "values_apart", alias = "values-apart")]
+    pub values_apart: Option<ByteSize>,
+
     /// Bits of the Bloom filter per key; 0 for no filter [default: the layout's]
     #[arg(long = "bloom_bits", alias = "bloom-bits")]
     pub bloom_bits: Option<u32>,

@@ -79,6 +79,10 @@ pub struct GridOptions {
     #[arg(long = "write_buffer_size", alias = "write-buffer-size")]
     pub write_buffer_size: Option<ByteSize>,
 
+    /// Values from this length on are written once, apart from their keys, such as 64KiB [default: none]
+    #[arg(long = "values_apart", alias = "values-apart")]
+    pub values_apart: Option<ByteSize>,
+
     /// Seed: the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -246,6 +250,7 @@ impl GridOptions {
             options.testbed.flash_size = Some(ByteSize(len_bytes));
         }
         options.testbed.write_buffer_size = self.write_buffer_size;
+        options.testbed.values_apart = self.values_apart;
         options
     }
 }

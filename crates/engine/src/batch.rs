@@ -207,7 +207,7 @@ impl<'a> SingleOp<'a> {
         let mut value_len = [0; VARINT_LEN_MAX];
         let value_len_len = match kind {
             Kind::Delete => 0,
-            Kind::Put | Kind::PutAt | Kind::RangeDelete => {
+            Kind::Put | Kind::PutAt | Kind::PutApart | Kind::RangeDelete => {
                 put_varint(&mut value_len, 0, len_of(value))
             }
         };
@@ -389,7 +389,7 @@ impl<'a> Reader<'a> {
             }
             Kind::Delete => &[],
             Kind::RangeDelete => self.key()?,
-            Kind::PutAt => return Err(damage("unknown kind of operation")),
+            Kind::PutAt | Kind::PutApart => return Err(damage("unknown kind of operation")),
         };
         if kind == Kind::RangeDelete && key >= value {
             return Err(damage("range that does not end after its start"));

@@ -241,7 +241,13 @@ fn cursors(bench: &Bench) {
             let boxed =
                 |memtable: &Arc<Memtable>| -> Box<dyn InternalIter> { Box::new(memtable.iter()) };
             let entries = memtables.iter().map(boxed).collect();
-            let sources = IterSources { entries, tombstones: Vec::new(), losses: None, pin: None };
+            let sources = IterSources {
+                entries,
+                read_apart: None,
+                tombstones: Vec::new(),
+                losses: None,
+                pin: None,
+            };
             Iter::new(sources, Seq::MAX, IterBounds::default())
         };
         bench.time(&format!("cursor/forward {count} sources"), || {

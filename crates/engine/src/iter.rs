@@ -2,7 +2,7 @@
 
 use crate::EngineError;
 use crate::first_reads::{FirstRead, SeekTo};
-use crate::key::InternalKey;
+use crate::key::{ApartEntry, InternalKey};
 use bytes::Bytes;
 
 /// The bounds of a cursor.
@@ -98,5 +98,10 @@ pub(crate) trait InternalIter: Send {
     /// The length of the entry's value.
     fn value_len(&self) -> usize {
         self.value().len()
+    }
+
+    /// The entry for another table that leaves the value in this one's file, if it is not beside the key.
+    fn apart(&self) -> Option<ApartEntry> {
+        None
     }
 }

@@ -35,6 +35,9 @@ pub(crate) enum Kind {
     /// The key has a value, and this table entry says where in the table's file it is stored
     /// (`table::values`).
     PutAt = 4,
+    /// The key has a value, and this table entry says where in the file of another table it is stored
+    /// (`table::apart`).
+    PutApart = 5,
 }
 
 impl Kind {
@@ -45,10 +48,14 @@ impl Kind {
             2 => Some(Kind::Delete),
             3 => Some(Kind::RangeDelete),
             4 => Some(Kind::PutAt),
+            5 => Some(Kind::PutApart),
             _ => None,
         }
     }
 }
+
+/// What an entry of kind [`Kind::PutApart`] has instead of its value (`table::apart`).
+pub(crate) type ApartEntry = [u8; 28];
 
 /// A sequence number and a kind in one word, `seq << 8 | kind`: what follows a user key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

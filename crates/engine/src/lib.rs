@@ -138,6 +138,7 @@ pub mod inspect {
     pub use crate::metrics::{
         BaseMergeMetrics, CompactionLine, KeyspaceMetrics, LevelMetrics, MergeWait, OutputTable,
         PartitionMetrics, PartitionShape, PartitionTotals, RunningCompaction, StallMetrics,
+        ValuesApartMetrics,
     };
     pub use crate::open::dump::{DumpSink, dump_log, dump_records, dump_table};
     pub use crate::open::parts::{KeyspaceParts, TablePart, store_parts};

@@ -28,7 +28,7 @@
 use crate::EngineError;
 use crate::first_reads::{BATCH_COUNT_MAX, FirstRead, SeekTo, read_all};
 use crate::iter::InternalIter;
-use crate::key::InternalKey;
+use crate::key::{ApartEntry, InternalKey};
 use std::cmp::Ordering;
 
 impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
@@ -76,6 +76,9 @@ impl<I: InternalIter + ?Sized> InternalIter for Box<I> {
     }
     fn value_len(&self) -> usize {
         (**self).value_len()
+    }
+    fn apart(&self) -> Option<ApartEntry> {
+        (**self).apart()
     }
 }
 
@@ -385,6 +388,10 @@ impl<I: InternalIter> InternalIter for MergingIter<I> {
     #[inline]
     fn value_len(&self) -> usize {
         self.sources[self.heap[0].source as usize].value_len()
+    }
+
+    fn apart(&self) -> Option<ApartEntry> {
+        self.sources[self.heap[0].source as usize].apart()
     }
 }
 

@@ -99,6 +99,21 @@ pub struct KeyspaceMetrics {
     pub unsorted_len_bytes: u64,
     /// With lazy leveling: its partitions.
     pub partitions: Option<PartitionMetrics>,
+    /// Files with values that are apart from their keys ([`crate::Options::values_apart_from_bytes`]).
+    pub values_apart: ValuesApartMetrics,
+}
+
+/// Files with values that are apart from their keys. Tables of a level do not count, even if values of other tables'
+/// entries are in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ValuesApartMetrics {
+    /// How many files there are.
+    pub file_count: usize,
+    /// Their length.
+    pub len_bytes: u64,
+    /// The length of the values in them that entries refer to.
+    pub live_bytes: u64,
 }
 
 /// The partitions of a keyspace with lazy leveling.
@@ -307,6 +322,8 @@ pub struct Metrics {
     pub memtable_len_bytes: u64,
     /// The number of snapshots held.
     pub snapshot_count: usize,
+    /// The length of the values that cleaning moved to other files.
+    pub values_moved_bytes: u64,
     /// The last sequence number that was assigned.
     pub last_seq: u64,
     /// The keyspaces, in order of their numbers.

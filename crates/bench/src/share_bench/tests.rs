@@ -13,6 +13,7 @@ fn small(layouts: &[&str], shares: &[u64]) -> GridOptions {
         value_size: 4080,
         overwrites: Skew::Uniform,
         write_buffer_size: None,
+        values_apart: None,
         seed: 1,
         jobs: 1,
     }

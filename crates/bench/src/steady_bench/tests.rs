@@ -13,6 +13,7 @@ fn run(layouts: &[&str], shares: &[u64]) -> SteadyBenchReport {
         value_size: 4080,
         overwrites: Skew::Uniform,
         write_buffer_size: None,
+        values_apart: None,
         seed: 1,
         jobs: 1,
     };

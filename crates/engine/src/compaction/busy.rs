@@ -108,6 +108,10 @@ pub(crate) struct Plans {
     pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspacePlans>,
     /// The keyspace whose memtable is being flushed.
     pub(crate) flushing: Option<KeyspaceId>,
+    /// The keyspace of which files with values are being cleaned.
+    pub(crate) cleaning: Option<KeyspaceId>,
+    /// Files with values that are damaged: they are not cleaned.
+    pub(crate) unclean: BTreeSet<TableId>,
     /// For each cut of the store, the first log after it. A memtable that begins with that log or a
     /// later one is not flushed.
     pub(crate) cuts: Vec<LogId>,
@@ -160,12 +164,12 @@ impl Plans {
     /// have both.
     pub(crate) fn is_idle_for(&self, id: KeyspaceId) -> bool {
         let is_compacting = self.keyspaces.get(&id).is_some_and(|plans| !plans.busy.is_idle());
-        self.flushing != Some(id) && !is_compacting
+        self.flushing != Some(id) && self.cleaning != Some(id) && !is_compacting
     }
 
     /// Whether no keyspace has a running compaction or flush.
     pub(crate) fn is_idle(&self) -> bool {
-        self.flushing.is_none() && !self.is_compacting()
+        self.flushing.is_none() && self.cleaning.is_none() && !self.is_compacting()
     }
 
     /// Whether any keyspace has a running compaction.

@@ -46,7 +46,7 @@ impl Db {
             }
             let mut change = Change::default();
             for entry in state.keyspaces.values() {
-                for slot in entry.version.tables() {
+                for slot in entry.version.files() {
                     let id = slot.meta.id;
                     change.link.push((id.file_name(), linked_name(name, id)));
                 }

@@ -9,11 +9,11 @@ use crate::key::{Kind, Seq};
 use crate::options::{KeyspaceOptions, ReadOptions, WriteOptions};
 use crate::read::get::get;
 use crate::read::range::{ReadAheadTotals, sources};
-use crate::read::{Entries, Iter, IterSources};
+use crate::read::{Entries, Iter, IterSources, ReadApart};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::store::keyspace::KeyspaceState;
-use crate::table::TableReadOptions;
+use crate::table::{ApartPlace, TableReadOptions, no_place};
 use crate::version::{KeyRange, RunId};
 use crate::watch::{Watch, unwatched};
 use crate::work::compact;
@@ -233,9 +233,16 @@ impl Keyspace {
             first_bytes: if skips_damage { 0 } else { store.options.seek_read_len_bytes },
         };
         let (entries, tombstones) = sources(&view, seq, &store.cache, &read, totals, &bounds)?;
+        let (version, cache) = (Arc::clone(&view.version), Arc::clone(&store.cache));
+        let read_apart = Arc::new(move |key: &[u8], entry: &[u8], out: &mut Vec<u8>| {
+            let place = ApartPlace::decode(entry).ok_or_else(|| no_place("a table"))?;
+            version.read_apart(place, key, &cache, out)
+        });
         let pin = Some(Box::new((view, Arc::clone(&self.shared))) as Box<_>);
         let losses = store.losses.clone();
-        Ok(Iter::new(IterSources { entries, tombstones, losses, pin }, seq, bounds))
+        let read_apart = Some(read_apart as Arc<ReadApart>);
+        let sources = IterSources { entries, tombstones, read_apart, losses, pin };
+        Ok(Iter::new(sources, seq, bounds))
     }
 
     /// The entries in `range` in key order, from either end.

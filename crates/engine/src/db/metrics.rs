@@ -51,6 +51,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
     metrics.cache_miss_count = cache.miss_count;
     metrics.cache_len_bytes = cache.used_bytes;
     metrics.snapshot_count = store.snapshots.count();
+    metrics.values_moved_bytes = store.tally.values_moved_bytes.load(Ordering::Relaxed);
     metrics.last_seq = store.visible().0;
     for keyspace in store.all_keyspaces() {
         let view = keyspace.view_arc();
@@ -79,6 +80,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
                 })
                 .collect(),
             unsorted_len_bytes,
+            values_apart: view.version.values_apart(),
             partitions: keyspace.minds_slack().then(|| partitions(store, &keyspace, &view.version)),
         });
     }

@@ -27,6 +27,7 @@ use crate::version::edit::KeyspaceRecord;
 use crate::version::names::check_name;
 use crate::version::state::KeyspaceEntry;
 use crate::watch::{Progress, Watch, ask, unwatched};
+use crate::work::clean::CleanJob;
 use crate::work::compact::CompactionJob;
 use crate::work::flush;
 use crate::work::flush::FlushJob;
@@ -75,6 +76,9 @@ impl Db {
             scheduler.spawn(Box::new(FlushJob::new(Arc::clone(&store))));
             if store.options.eager_after_ns > 0 {
                 scheduler.spawn(Box::new(EagerJob::new(Arc::clone(&store))));
+            }
+            if store.may_have_values_apart() {
+                scheduler.spawn(Box::new(CleanJob::new(Arc::clone(&store))));
             }
             for _ in 0..store.options.max_background_jobs {
                 scheduler.spawn(Box::new(CompactionJob::new(Arc::clone(&store))));
@@ -190,7 +194,7 @@ impl Db {
                     let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };
                     let entry = &state.keyspaces[&keyspace.id];
                     change.remove =
-                        entry.version.tables().map(|slot| slot.meta.id.file_name()).collect();
+                        entry.version.files().map(|slot| slot.meta.id.file_name()).collect();
                     change.edit.keyspaces_dropped.push(keyspace.id);
                     Ok(change)
                 })

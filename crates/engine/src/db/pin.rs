@@ -25,6 +25,7 @@ use crate::open::recover::decode_records;
 use crate::table::Table;
 use crate::table::cache::BlockCache;
 use crate::version::format::{self, RecordKind};
+use crate::version::holders::HOLDER_LEVEL;
 use crate::version::state::StoreState;
 use crate::version::{TableId, TableSlot};
 use crate::watch::{Progress, Watch, ask};
@@ -92,7 +93,9 @@ impl PinnedStore {
         let mut tables = Vec::new();
         for (&keyspace, entry) in &state.keyspaces {
             let keyspace_name: Arc<str> = entry.record.name.as_str().into();
-            for (level, _, slot) in entry.version.places() {
+            let alone = entry.version.holders.alone().map(|slot| (HOLDER_LEVEL, slot));
+            let places = entry.version.places().map(|(level, _, slot)| (level, slot));
+            for (level, slot) in places.chain(alone) {
                 let (slot, keyspace_name) = (Arc::clone(slot), Arc::clone(&keyspace_name));
                 tables.push(PinnedTable { slot, keyspace, keyspace_name, level });
             }
@@ -132,7 +135,7 @@ impl PinnedStore {
         if !records.is_empty() {
             let replaced = decode_records(&records)?;
             let is_bare = replaced.checkpoints.is_empty()
-                && replaced.keyspaces.values().all(|entry| entry.version.tables().next().is_none());
+                && replaced.keyspaces.values().all(|entry| entry.version.files().next().is_none());
             if !is_bare {
                 return Err(EngineError::BackupTarget { file_count: old.len() });
             }
@@ -199,7 +202,8 @@ impl PinnedTable {
     pub(super) fn buffered(&self) -> Result<FileBuffer, EngineError> {
         let meta = &self.slot.meta;
         let hints = Hints {
-            level: self.level,
+            // Its file stayed where the log was.
+            level: if self.level == HOLDER_LEVEL { 0 } else { self.level },
             group: Some(meta.group),
             stream: self.keyspace.0,
             expected_len_bytes: Some(meta.len_bytes),

@@ -18,6 +18,7 @@ use crate::db::pin::{PinnedStore, PinnedTable, snapshot_record, verify_table};
 use crate::open::recover::decode_records;
 use crate::table::cache::BlockCache;
 use crate::version::TableSlot;
+use crate::version::holders::HOLDER_LEVEL;
 use crate::watch::{Progress, Watch, ask};
 use imbrex_files::{AppRecord, Commit, Files, Persisted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +59,7 @@ impl PinnedStore {
         for table in self.tables() {
             writers.extend(table.slot.open(&cache)?.store_id()?);
         }
-        for slot in state.keyspaces.values().flat_map(|entry| entry.version.tables()) {
+        for slot in state.keyspaces.values().flat_map(|entry| entry.version.files()) {
             let writer = slot.open(&cache)?.store_id()?;
             let is_known = writer.is_some_and(|id| id != target_id && writers.contains(&id));
             if !is_known {
@@ -85,6 +86,8 @@ impl PinnedStore {
         for entry in replaced.keyspaces.values() {
             let places = entry.version.places();
             held.extend(places.map(|(level, _, slot)| (slot.meta.id.0, (level, slot))));
+            let alone = entry.version.holders.alone();
+            held.extend(alone.map(|slot| (slot.meta.id.0, (HOLDER_LEVEL, slot))));
         }
         let mut remove: BTreeSet<String> =
             target.list("").into_iter().map(|file| file.name).collect();

@@ -2,18 +2,18 @@
 
 use crate::EngineError;
 use crate::iter::InternalIter;
-use crate::key::Seq;
+use crate::key::{Kind, Seq};
 use crate::merge::MergingIter;
 use crate::open::recover::{decode_records, is_on_missing_flash};
 use crate::read::run::RunView;
 use crate::store::Store;
-use crate::table::{LevelIter, Table, TableReadOptions};
+use crate::table::{ApartPlace, LevelIter, Table, TableReadOptions};
 use crate::version::edit::LogId;
 use crate::version::names::linked_name;
 use crate::version::state::{KeyspaceEntry, StoreState};
 use crate::version::{TableId, TableSlot};
 use crate::watch::{Progress, Watch, ask};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub(crate) fn check(
     check_references(&state, left_out, store.visible(), &names, &mut report);
     check_logs(&state, &names, &mut report);
     let kept = checkpoint_tables(store, &state, &names, &mut report);
-    let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
+    let tables = state.keyspaces.values().flat_map(|entry| entry.version.files());
     let live_bytes: u64 = tables.map(|slot| slot.meta.len_bytes).sum();
     // Live tables are read twice, table by table and in key order. Tables that only checkpoints
     // have are read once.
@@ -92,7 +92,7 @@ pub(crate) fn check(
         if let Err(violation) = entry.version.check() {
             report.findings.push(format!("keyspace {name:?}: {violation}"));
         }
-        for slot in entry.version.tables() {
+        for slot in entry.version.files() {
             verify_table(store, slot, total_bytes, &mut report, watch)?;
         }
     }
@@ -162,7 +162,7 @@ pub(super) fn checkpoint_tables(
     report: &mut CheckReport,
 ) -> Vec<Arc<TableSlot>> {
     let there: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let live = state.keyspaces.values().flat_map(|entry| entry.version.tables());
+    let live = state.keyspaces.values().flat_map(|entry| entry.version.files());
     // Ids are never reused (V3), so a table with a known id has the same bytes.
     let mut known: BTreeSet<TableId> = live.map(|slot| slot.meta.id).collect();
     let mut tables = Vec::new();
@@ -174,7 +174,7 @@ pub(super) fn checkpoint_tables(
                 continue;
             }
         };
-        for slot in kept.keyspaces.values().flat_map(|entry| entry.version.tables()) {
+        for slot in kept.keyspaces.values().flat_map(|entry| entry.version.files()) {
             let name = linked_name(checkpoint, slot.meta.id);
             if !there.contains(name.as_str()) {
                 report.findings.push(format!("{name}: referenced, but there is no such file"));
@@ -200,7 +200,8 @@ pub(super) fn checkpoint_tables(
     tables
 }
 
-/// The first key for which an older run or a deeper level has a newer write (V2).
+/// The first key for which an older run or a deeper level has a newer write (V2) or whose value is nowhere, or the first
+/// holder whose live bytes are wrong (H1).
 fn check_order(
     store: &Store,
     entry: &KeyspaceEntry,
@@ -221,6 +222,7 @@ fn check_order(
     let mut merged = MergingIter::new(sources.collect());
     merged.seek_to_first()?;
     let mut user_key = Vec::new();
+    let mut held: BTreeMap<TableId, u64> = BTreeMap::new();
     let (mut oldest_run, mut read_bytes, mut asked_bytes) = (0, 0, 0);
     while merged.valid() {
         let key = merged.key();
@@ -228,6 +230,19 @@ fn check_order(
             user_key.clear();
             user_key.extend_from_slice(key.user_key);
             oldest_run = 0;
+        }
+        if key.trailer.kind() == Some(Kind::PutApart) {
+            let holders = &entry.version.holders;
+            let place = ApartPlace::decode(merged.value());
+            match place.filter(|place| holders.get(TableId(place.origin)).is_some()) {
+                Some(place) => *held.entry(TableId(place.origin)).or_default() += place.len_bytes(),
+                None => {
+                    let (name, key) = (&entry.record.name, user_key.escape_ascii());
+                    return Ok(Some(format!(
+                        "keyspace {name:?}: H2: the value of key {key} is in a table that is not there"
+                    )));
+                }
+            }
         }
         // From the newest write of a key to the oldest, runs may only get older.
         let run = merged.current_source();
@@ -247,6 +262,15 @@ fn check_order(
         }
         merged.next()?;
     }
+    for (origin, values) in entry.version.holders.iter() {
+        let (seen, live) = (held.get(&origin).copied().unwrap_or(0), values.live_bytes);
+        if seen != live {
+            let name = &entry.record.name;
+            return Ok(Some(format!(
+                "keyspace {name:?}: H1: entries have {seen} bytes of values of table {origin}, its version says {live}"
+            )));
+        }
+    }
     Ok(None)
 }
 
@@ -265,7 +289,7 @@ fn check_references(
     let there: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let mut wanted = left_out;
     for entry in state.keyspaces.values() {
-        for slot in entry.version.tables() {
+        for slot in entry.version.files() {
             let name = slot.meta.id.file_name();
             if slot.meta.id.0 >= state.counters.next_id {
                 report.findings.push(format!("{name}: its number is beyond the counter"));

@@ -16,7 +16,7 @@ use crate::key::{Kind, Seq};
 use crate::table::Table;
 use crate::table::cache::BlockCache;
 use crate::totals::Total;
-use crate::version::edit::{LogId, VersionEdit};
+use crate::version::edit::{LogId, ValuesPlaced, VersionEdit};
 use crate::version::format;
 use crate::version::partitions::BaseMerge;
 use imbrex_files::{FileReader, FilesError};
@@ -137,15 +137,7 @@ fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink:
             counters.next_id, counters.next_keyspace_id, counters.last_seq
         ));
     }
-    if !edit.totals.is_empty() {
-        let name = |number: u8| {
-            let known = Total::ALL.iter().find(|total| **total as u8 == number);
-            known.map_or_else(|| format!("total {number}"), |total| total.name().to_owned())
-        };
-        let totals: Vec<_> =
-            edit.totals.iter().map(|(number, value)| format!("{} {value}", name(number))).collect();
-        sink(&format!("  totals: {}", totals.join(", ")));
-    }
+    totals_line(edit, sink);
     for created in &edit.keyspaces_created {
         sink(&format!("  keyspace {} is {:?}: {:?}", created.id.0, created.name, created.options));
     }
@@ -187,6 +179,7 @@ fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink:
             shown(next)
         ));
     }
+    values_lines(edit, sink);
     for dropped in &edit.keyspaces_dropped {
         sink(&format!("  keyspace {} is dropped", dropped.0));
     }
@@ -198,13 +191,46 @@ fn edit_lines(number: usize, kind: format::RecordKind, edit: &VersionEdit, sink:
     }
 }
 
+/// The totals that an edit changes.
+fn totals_line(edit: &VersionEdit, sink: DumpSink<'_>) {
+    if !edit.totals.is_empty() {
+        let name = |number: u8| {
+            let known = Total::ALL.iter().find(|total| **total as u8 == number);
+            known.map_or_else(|| format!("total {number}"), |total| total.name().to_owned())
+        };
+        let totals: Vec<_> =
+            edit.totals.iter().map(|(number, value)| format!("{} {value}", name(number))).collect();
+        sink(&format!("  totals: {}", totals.join(", ")));
+    }
+}
+
+/// What an edit says about values apart.
+fn values_lines(edit: &VersionEdit, sink: DumpSink<'_>) {
+    for ValuesPlaced { keyspace, origin, file, len_bytes } in &edit.values_placed {
+        let id = keyspace.0;
+        sink(&format!(
+            "  keyspace {id}: {len_bytes} bytes of values of table {origin} in table {file}"
+        ));
+    }
+    for (keyspace, origin, file) in &edit.values_moved {
+        sink(&format!(
+            "  keyspace {}: the values of table {origin} are in table {file}",
+            keyspace.0
+        ));
+    }
+    for (keyspace, origin, len_bytes) in &edit.values_released {
+        let id = keyspace.0;
+        sink(&format!("  keyspace {id}: {len_bytes} bytes of values of table {origin} are dead"));
+    }
+}
+
 fn operation(seq: Seq, kind: Option<Kind>, key: &[u8], value: &[u8]) -> String {
     let (seq, key) = (seq.0, shown(key));
     match kind {
         Some(Kind::Put) => format!("#{seq} put {key} = {}", shown(value)),
         Some(Kind::Delete) => format!("#{seq} delete {key}"),
         Some(Kind::RangeDelete) => format!("#{seq} delete {key}..{}", shown(value)),
-        Some(Kind::PutAt) | None => format!("#{seq} of no known kind: {key}"),
+        Some(Kind::PutAt | Kind::PutApart) | None => format!("#{seq} of no known kind: {key}"),
     }
 }
 

@@ -86,8 +86,9 @@ impl Recovery {
 pub(crate) fn recover(
     files: Arc<dyn Files>,
     runtime: Runtime,
-    options: Options,
+    mut options: Options,
 ) -> Result<(Store, Recovery), EngineError> {
+    options.logs_are_tables |= options.values_apart_from_bytes > 0;
     let mut recovery = Recovery::default();
     let is_read_only = options.open_mode != OpenMode::ReadWrite;
     if files.is_in_part() && !options.open_mode.is_in_part() {
@@ -180,7 +181,7 @@ pub(crate) fn attach(
     name: &dyn Fn(TableId) -> String,
 ) -> Result<(), EngineError> {
     for entry in state.keyspaces.values() {
-        for slot in entry.version.tables() {
+        for slot in entry.version.files() {
             slot.attach(files, &name(slot.meta.id))?;
         }
     }
@@ -234,6 +235,29 @@ pub(crate) fn leave_out(
                 });
                 edit.tables_removed.push((entry.record.id, meta.id));
             }
+        }
+    }
+    for entry in state.keyspaces.values() {
+        for slot in entry.version.holders.alone() {
+            let (name, file_name) = (slot.meta.id.file_name(), file_name(slot.meta.id));
+            let error = match slot.attach(files, &file_name) {
+                Ok(()) => continue,
+                Err(error) => error,
+            };
+            match (&error, losses) {
+                (EngineError::Files { source, .. }, _) if is_on_missing_flash(source) => {
+                    left_out.missing.push(name);
+                }
+                (_, None) => continue,
+                (_, Some(losses)) => {
+                    left_out.lost.insert(name.clone(), error.to_string());
+                    losses.pass(error, &format!("the values in {name}"))?;
+                }
+            }
+            let held = entry.version.holders.iter();
+            let lost = held.filter(|(_, held)| held.file == slot.meta.id);
+            edit.values_released
+                .extend(lost.map(|(origin, held)| (entry.record.id, origin, held.live_bytes)));
         }
     }
     let damaged = |reason| EngineError::Corrupt {
@@ -455,7 +479,7 @@ fn find_files(store: &Store, state: &StoreState) -> Result<(Logs, Vec<String>), 
     let tables: BTreeSet<String> = state
         .keyspaces
         .values()
-        .flat_map(|entry| entry.version.tables().map(|slot| slot.meta.id.file_name()))
+        .flat_map(|entry| entry.version.files().map(|slot| slot.meta.id.file_name()))
         .collect();
     let (logs, _) = find_logs(store, false)?;
     let mut remove: Vec<String> = logs.ids.iter().map(|id| id.file_name()).collect();

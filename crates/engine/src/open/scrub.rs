@@ -70,7 +70,7 @@ impl Db {
         let (state, names) = store.state_and_files()?;
         let mut tables: BTreeMap<TableId, (Arc<TableSlot>, String)> = BTreeMap::new();
         for entry in state.keyspaces.values() {
-            for slot in entry.version.tables() {
+            for slot in entry.version.files() {
                 let of = format!("keyspace {:?}", entry.record.name);
                 tables.insert(slot.meta.id, (Arc::clone(slot), of));
             }
@@ -150,7 +150,7 @@ pub fn mend_table(
     };
     let mut len_bytes = first.len_bytes;
     for (keyspace, entry) in &state.keyspaces {
-        if let Some(slot) = entry.version.tables().find(|slot| slot.meta.id.0 == id) {
+        if let Some(slot) = entry.version.files().find(|slot| slot.meta.id.0 == id) {
             // The file of a table that began as a log may be longer.
             (hints.stream, len_bytes) = (keyspace.0, slot.meta.len_bytes);
         }

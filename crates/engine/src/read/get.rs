@@ -31,7 +31,7 @@ pub(crate) fn get(
     for level in &view.version.levels {
         if let Some(cover) = level.cover() {
             for slot in cover.at(user_key) {
-                match ask_table(slot, (user_key, hash), snapshot, cache)? {
+                match ask_table(view, slot, (user_key, hash), snapshot, cache)? {
                     Verdict::Silent => {}
                     Verdict::Deleted => return Ok(None),
                     Verdict::Value(value) => return Ok(Some(value)),
@@ -41,7 +41,7 @@ pub(crate) fn get(
         }
         for run in &level.runs {
             let Some(slot) = run.find(user_key) else { continue };
-            match ask_table(slot, (user_key, hash), snapshot, cache)? {
+            match ask_table(view, slot, (user_key, hash), snapshot, cache)? {
                 Verdict::Silent => {}
                 Verdict::Deleted => return Ok(None),
                 Verdict::Value(value) => return Ok(Some(value)),
@@ -61,6 +61,7 @@ enum Verdict {
 
 #[inline]
 fn ask_table(
+    view: &SuperVersion,
     slot: &TableSlot,
     (user_key, hash): (&[u8], u64),
     snapshot: Seq,
@@ -74,6 +75,11 @@ fn ask_table(
     Ok(match (table.get(user_key, hash, snapshot)?, cover) {
         (TableLookup::Missing, None) => Verdict::Silent,
         (TableLookup::Value { value, seq }, cover) if Some(seq) > cover => Verdict::Value(value),
+        (TableLookup::Apart { place, seq }, cover) if Some(seq) > cover => {
+            let mut value = Vec::new();
+            view.version.read_apart(place, user_key, cache, &mut value)?;
+            Verdict::Value(Bytes::from(value))
+        }
         _ => Verdict::Deleted,
     })
 }

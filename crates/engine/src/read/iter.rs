@@ -25,12 +25,18 @@ use std::sync::Arc;
 /// The number of entries to step over one by one. With more versions of one key, a seek is cheaper.
 const STEP_COUNT_MAX: usize = 8;
 
+/// Reads the value that an entry of kind [`Kind::PutApart`] names, for its key, into a buffer.
+pub(crate) type ReadApart =
+    dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<(), EngineError> + Send + Sync;
+
 /// The sources of a cursor.
 pub(crate) struct IterSources {
     /// Memtables and tables, the newest first.
     pub(crate) entries: Vec<Box<dyn InternalIter>>,
     /// The range tombstones of all sources, in any order.
     pub(crate) tombstones: Vec<TombstoneView>,
+    /// Reads values that are apart from their entries, if some may be.
+    pub(crate) read_apart: Option<Arc<ReadApart>>,
     /// The record of skipped damage. Without one, damage is an error.
     pub(crate) losses: Option<Arc<Losses>>,
     /// An object that must live as long as the cursor, such as a version or a snapshot.
@@ -51,14 +57,16 @@ enum State {
 pub struct Iter {
     merged: MergingIter<Box<dyn InternalIter>>,
     covers: Covers,
+    read_apart: Option<Arc<ReadApart>>,
     losses: Option<Arc<Losses>>,
     snapshot: Seq,
     bounds: IterBounds,
     state: State,
     /// The current key. During a forward search: the last key whose versions are to be skipped.
     key: Vec<u8>,
-    /// The current value, if the direction is backward.
+    /// The current value, if the direction is backward or the value is apart from its entry.
     value: Vec<u8>,
+    is_apart: bool,
     _pin: Option<Box<dyn Any + Send>>,
 }
 
@@ -77,12 +85,14 @@ impl Iter {
         Iter {
             merged: MergingIter::new(sources.entries),
             covers: Covers::new(sources.tombstones, snapshot),
+            read_apart: sources.read_apart,
             losses: sources.losses,
             snapshot,
             bounds,
             state: State::Nowhere,
             key: Vec::new(),
             value: Vec::new(),
+            is_apart: false,
             _pin: sources.pin,
         }
     }
@@ -103,6 +113,7 @@ impl Iter {
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self.state {
+            State::Forward if self.is_apart => &self.value,
             State::Forward => self.merged.value(),
             State::Backward => &self.value,
             State::Nowhere => &[],
@@ -233,7 +244,8 @@ impl Iter {
             if self.bounds.upper.as_ref().is_some_and(|upper| user_key >= upper) {
                 break;
             }
-            let is_put = trailer.kind() == Some(Kind::Put);
+            self.is_apart = trailer.kind() == Some(Kind::PutApart);
+            let is_put = self.is_apart || trailer.kind() == Some(Kind::Put);
             let is_live = is_put && !self.covers.covers(user_key, trailer.seq());
             self.key.clear();
             self.key.extend_from_slice(user_key);
@@ -250,8 +262,26 @@ impl Iter {
     /// Loads the value of `self.key`. Returns false if the value is damaged and damage is skipped.
     #[inline]
     fn loads_value(&mut self) -> Result<bool, EngineError> {
-        let loaded = self.merged.load_value();
+        let mut loaded = self.merged.load_value();
+        if self.is_apart && loaded.is_ok() {
+            let entry = self.merged.value().to_vec();
+            loaded = self.read_apart(&entry);
+        }
         self.is_shown(loaded)
+    }
+
+    /// Reads the value of `self.key` that `entry` names.
+    #[cold]
+    fn read_apart(&mut self, entry: &[u8]) -> Result<u64, EngineError> {
+        let Some(read) = &self.read_apart else {
+            return Err(EngineError::Corrupt {
+                structure: "value",
+                file: "a table".to_owned(),
+                offset: 0,
+                reason: "its value is in another table, which this reader has not".to_owned(),
+            });
+        };
+        read(&self.key, entry, &mut self.value).map(|()| 0)
     }
 
     /// Whether to show `self.key`, given how loading its value went. Returns false if the value is
@@ -291,15 +321,20 @@ impl Iter {
                 break;
             }
             if trailer.seq() <= self.snapshot {
-                let is_put = trailer.kind() == Some(Kind::Put);
+                let is_apart = trailer.kind() == Some(Kind::PutApart);
+                let is_put = is_apart || trailer.kind() == Some(Kind::Put);
                 found = None;
                 if is_put && !self.covers.covers(user_key, trailer.seq()) {
                     self.key.clear();
                     self.key.extend_from_slice(user_key);
-                    let loaded = self.merged.load_value();
+                    let mut loaded = self.merged.load_value();
                     if loaded.is_ok() {
                         self.value.clear();
                         self.value.extend_from_slice(self.merged.value());
+                    }
+                    if is_apart && loaded.is_ok() {
+                        let entry = std::mem::take(&mut self.value);
+                        loaded = self.read_apart(&entry);
                     }
                     found = Some(loaded);
                 }

@@ -16,4 +16,4 @@ pub(crate) mod run;
 pub use entries::{Entries, prefix_end};
 
 pub use iter::Iter;
-pub(crate) use iter::IterSources;
+pub(crate) use iter::{IterSources, ReadApart};

@@ -14,8 +14,9 @@ use crate::open::recover::DEFAULT_KEYSPACE;
 use crate::options::{KeyspaceOptions, OpenMode, Options};
 use crate::table::cache::BlockCache;
 use crate::table::{RosterRun, Table, TableProperties};
-use crate::version::edit::{Counters, KeyspaceRecord, LogId, TableAdd, VersionEdit};
+use crate::version::edit::{Counters, KeyspaceRecord, LogId, TableAdd, ValuesPlaced, VersionEdit};
 use crate::version::format::{self, RecordKind};
+use crate::version::holders::HOLDER_LEVEL;
 use crate::version::names::check_name;
 use crate::version::{LEVEL_COUNT, RunId, TableId, TableMeta};
 use bytes::Bytes;
@@ -176,8 +177,10 @@ impl<'a> Assembly<'a> {
     }
 
     fn assemble(mut self) -> Result<Found, EngineError> {
+        // Files that only hold values are no part of the history of keys.
+        let of_keys = self.tables.iter().filter(|(_, table)| !is_moved(table));
         let facts: BTreeMap<u64, TableFact> =
-            self.tables.iter().map(|(number, table)| (*number, table.fact.clone())).collect();
+            of_keys.map(|(number, table)| (*number, table.fact.clone())).collect();
         let mut plans = plan(&facts, &mut |table| self.is_whole(table));
         let logs = self.logs()?;
         self.add_nameless(&mut plans, &logs);
@@ -191,6 +194,9 @@ impl<'a> Assembly<'a> {
         let listed = plans.iter().flat_map(|plan| &plan.runs).flat_map(|run| &run.tables);
         let unread_count = listed.count() - used_count;
         self.report.superseded_table_count = self.tables.len() - used_count - unread_count;
+        for plan in &plans {
+            self.add_holders(plan);
+        }
         self.add_logs(&plans, logs);
         let next_id = self.tables.keys().last().map_or(1, |last| last.saturating_add(1));
         let last_seq = self.edit.tables_added.iter().map(|add| add.meta.seq_max.0).max();
@@ -313,6 +319,68 @@ impl<'a> Assembly<'a> {
         }
     }
 
+    /// Adds the files in which entries of the keyspace may have their values: those that cleaning wrote, the newest
+    /// first, then the tables with logs that the keyspace has not, and those that it has in part.
+    fn add_holders(&mut self, plan: &KeyspacePlan) {
+        let is_own = |table: &&FoundTable| {
+            table.fact.origin.as_ref().is_some_and(|origin| origin.keyspace == plan.id)
+        };
+        let own = self.tables.iter().filter(|(_, table)| is_own(table));
+        let mut own: Vec<(u64, bool)> =
+            own.map(|(&number, table)| (number, is_moved(table))).collect();
+        own.sort_by_key(|&(number, is_moved)| std::cmp::Reverse((is_moved, number)));
+        let in_levels: BTreeSet<u64> =
+            self.edit.tables_added.iter().map(|add| add.meta.id.0).collect();
+        let mut known = BTreeSet::new();
+        for (number, is_moved) in own {
+            let is_logged = self.join(number).is_some_and(|(spot, _)| spot.footer.is_logged());
+            if !is_moved && (!is_logged || known.contains(&number)) {
+                continue;
+            }
+            let is_in_level = in_levels.contains(&number);
+            let report = self.report.clone();
+            let Some(meta) = (!is_in_level).then(|| self.add_table(number, None)).flatten() else {
+                if is_in_level && known.insert(number) {
+                    self.place(plan, number, number);
+                }
+                continue;
+            };
+            let origins = match is_moved {
+                true => self.origins_in(&meta),
+                false => vec![number],
+            };
+            let new: Vec<u64> =
+                origins.into_iter().filter(|origin| known.insert(*origin)).collect();
+            if new.is_empty() {
+                self.report = report;
+                self.files.remove(&meta.id.file_name());
+                continue;
+            }
+            let (keyspace, run) = (KeyspaceId(plan.id), RunId::ONLY);
+            self.edit.tables_added.push(TableAdd { keyspace, level: HOLDER_LEVEL, run, meta });
+            for origin in new {
+                self.place(plan, origin, number);
+            }
+        }
+    }
+
+    /// The origins of values in a file that cleaning wrote; none if it cannot be read.
+    fn origins_in(&self, meta: &TableMeta) -> Vec<u64> {
+        let Some(file) = self.files.get(&meta.id.file_name()) else { return Vec::new() };
+        let table = Table::open(Arc::clone(file), Arc::new(BlockCache::new(0)));
+        table.and_then(|table| table.moved_origins()).unwrap_or_default()
+    }
+
+    /// Values of `origin` are in `file`. How many of them are live is known from no file.
+    fn place(&mut self, plan: &KeyspacePlan, origin: u64, file: u64) {
+        self.edit.values_placed.push(ValuesPlaced {
+            keyspace: KeyspaceId(plan.id),
+            origin: TableId(origin),
+            file: TableId(file),
+            len_bytes: 1,
+        });
+    }
+
     /// Makes a file of a table, which is read from `front` on.
     fn add_table(&mut self, number: u64, front: Option<&Vec<u8>>) -> Option<TableMeta> {
         let (spot, joined) = self.join(number)?;
@@ -395,6 +463,11 @@ impl<'a> Assembly<'a> {
             plan.gaps.iter().filter(|gap| gap.table.is_some()).count();
         self.report.doubts.extend(plan.gaps.iter().map(|gap| doubt_of(plan, gap)));
     }
+}
+
+/// Whether cleaning wrote a table.
+fn is_moved(table: &FoundTable) -> bool {
+    table.fact.origin.as_ref().is_some_and(|origin| origin.level == HOLDER_LEVEL)
 }
 
 /// A log that was found.

@@ -9,6 +9,7 @@ use crate::store::view::MemSlot;
 use crate::table::WrittenEnd;
 use crate::version::TableId;
 use crate::version::edit::{Counters, LogId, VersionEdit};
+use crate::version::holders::HOLDER_LEVEL;
 use crate::version::state::StoreState;
 use imbrex_files::{Commit, CommitKind, Persisted};
 use std::collections::BTreeMap;
@@ -79,6 +80,7 @@ impl Store {
         if let Err(reason) = state.apply(&edit) {
             return Err(self.poison(&format!("an edit does not fit the state: {reason}")));
         }
+        keep_holders(&versions.state, &state, &edit, &mut remove);
         let (record, lens) =
             versions.record(&edit, &state, &self.files.space().catalog, change.kind);
         let (mut rename, mut link) = (Vec::new(), change.link);
@@ -99,17 +101,7 @@ impl Store {
             kind: change.kind,
         };
         self.files.commit(commit).map_err(|source| self.files_failed("commit", source))?;
-        for add in &edit.tables_added {
-            let entry = &state.keyspaces[&add.keyspace];
-            let tables = entry.version.levels[usize::from(add.level)].tables();
-            for slot in tables.filter(|slot| slot.meta.id == add.meta.id) {
-                let attached = slot.attach(&*self.files, &add.meta.id.file_name());
-                attached.map_err(|error| self.poison(&error.to_string()))?;
-                if let Some(end) = change.ends.remove(&add.meta.id) {
-                    slot.open_written(end, &self.cache);
-                }
-            }
-        }
+        self.attach_added(&state, &edit, &mut change.ends)?;
         self.has_checkpoint.store(!state.checkpoints.is_empty(), Ordering::Release);
         versions.state = state;
         versions.lens = lens;
@@ -128,6 +120,29 @@ impl Store {
         self.refresh_gate();
         if was_blocked {
             self.runtime.scheduler.notify();
+        }
+        Ok(())
+    }
+
+    /// Opens the files of added tables.
+    fn attach_added(
+        &self,
+        state: &StoreState,
+        edit: &VersionEdit,
+        ends: &mut BTreeMap<TableId, WrittenEnd>,
+    ) -> Result<(), EngineError> {
+        for add in &edit.tables_added {
+            let version = &state.keyspaces[&add.keyspace].version;
+            let tables = version.levels.get(usize::from(add.level)).map(|level| level.tables());
+            let alone = (add.level == HOLDER_LEVEL).then(|| version.holders.alone());
+            let tables = tables.into_iter().flatten().chain(alone.into_iter().flatten());
+            for slot in tables.filter(|slot| slot.meta.id == add.meta.id) {
+                let attached = slot.attach(&*self.files, &add.meta.id.file_name());
+                attached.map_err(|error| self.poison(&error.to_string()))?;
+                if let Some(end) = ends.remove(&add.meta.id) {
+                    slot.open_written(end, &self.cache);
+                }
+            }
         }
         Ok(())
     }
@@ -187,6 +202,35 @@ impl Store {
         // successor.
         let all = newest.end_seq.map_or(Seq(0), |end| Seq(end.0 - 1));
         (needed, first_kept.map_or(all, |log| Seq(log.first_seq.0 - 1)))
+    }
+}
+
+/// Keeps the files that hold values after `edit` (H2) out of `remove`, and adds those that hold none any more.
+fn keep_holders(
+    before: &StoreState,
+    after: &StoreState,
+    edit: &VersionEdit,
+    remove: &mut Vec<String>,
+) {
+    let is_alone = |state: &StoreState, keyspace, file| {
+        let entry = state.keyspaces.get(&keyspace);
+        entry.is_some_and(|entry| entry.version.holders.is_alone(file))
+    };
+    for &(keyspace, file) in &edit.tables_removed {
+        if is_alone(after, keyspace, file) {
+            remove.retain(|name| *name != file.file_name());
+        }
+    }
+    let released = edit.values_released.iter().map(|&(keyspace, origin, _)| (keyspace, origin));
+    let moved = edit.values_moved.iter().map(|&(keyspace, origin, _)| (keyspace, origin));
+    for (keyspace, origin) in released.chain(moved) {
+        let entry = before.keyspaces.get(&keyspace);
+        let held = entry.and_then(|entry| entry.version.holders.get(origin));
+        let Some(file) = held.map(|held| held.file) else { continue };
+        let is_gone = is_alone(before, keyspace, file) && !is_alone(after, keyspace, file);
+        if is_gone && !remove.contains(&file.file_name()) {
+            remove.push(file.file_name());
+        }
     }
 }
 

@@ -15,9 +15,18 @@ use std::sync::atomic::Ordering;
 
 /// Whether no background work runs, and none is due that the drive has room for.
 pub(crate) fn is_at_rest(store: &Store) -> bool {
-    store.plans.lock().is_idle()
-        && !(has_flush_due(store) && store.may_try_to_write())
-        && !has_compaction_due(store)
+    let is_due = || {
+        (has_flush_due(store) && store.may_try_to_write())
+            || has_compaction_due(store)
+            || has_cleaning_due(store)
+    };
+    store.plans.lock().is_idle() && !is_due()
+}
+
+/// Whether files with values are to be cleaned.
+fn has_cleaning_due(store: &Store) -> bool {
+    let plans = store.plans.lock();
+    store.gate() & gate::ENDS == 0 && store.due_cleaning(&plans).is_some()
 }
 
 /// Whether a memtable waits for its flush.

@@ -26,6 +26,7 @@
 //!   S5  After a close has returned, the store does not change any more, whatever calls still run.
 
 pub(crate) mod admission;
+mod cleaning;
 pub(crate) mod commit;
 pub(crate) mod compacting;
 pub(crate) mod due;
@@ -119,6 +120,8 @@ pub(crate) struct Store {
     pub(crate) is_compaction_blocked: AtomicBool,
     /// The space at that moment, or before the last compaction began.
     pub(crate) compaction_tried_at: Mutex<Option<CompactionTriedAt>>,
+    /// The space when a cleaning of values found too little.
+    pub(crate) cleaning_blocked_at: Mutex<Option<CompactionTriedAt>>,
     /// The number of background jobs; a close waits for them.
     pub(crate) jobs: JobCount,
     pub(crate) is_closing: AtomicBool,
@@ -184,6 +187,7 @@ impl Store {
             room_max_bytes: AtomicU64::new(u64::MAX),
             is_compaction_blocked: AtomicBool::new(false),
             compaction_tried_at: Mutex::default(),
+            cleaning_blocked_at: Mutex::default(),
             jobs: JobCount::default(),
             is_closing: AtomicBool::new(false),
             compacting: Compacting::default(),

@@ -15,8 +15,9 @@
 use super::Store;
 use crate::batch::KeyspaceId;
 use crate::compaction::merge::output::Moment;
-use crate::table::{Roster, RosterKeyspace, RosterRun, Stamp, mark_of};
+use crate::table::{Origin, Part, Roster, RosterKeyspace, RosterRun, Stamp, mark_of};
 use crate::version::edit::LogId;
+use crate::version::holders::HOLDER_LEVEL;
 use crate::version::state::StoreState;
 use crate::version::{TableId, TableMeta};
 use parking_lot::Mutex;
@@ -85,6 +86,26 @@ impl Store {
         let roster_len_bytes = roster.encode().len() as u64;
         let is_due = self.history.is_roster_due(len_bytes, roster_len_bytes);
         Moment { store_id: self.files.format_id(), stamp, roster: is_due.then_some(roster) }
+    }
+
+    /// The origin of a file that cleaning writes. A salvage finds it by this; it is in no level and replaces no table.
+    pub(crate) fn origin_of_moved(&self, keyspace: KeyspaceId, table: TableId) -> Origin {
+        let versions = self.versions.lock();
+        let stamp = self.history.stamp();
+        drop(versions);
+        Origin {
+            store_id: self.files.format_id(),
+            keyspace: keyspace.0,
+            level: HOLDER_LEVEL,
+            run: 0,
+            group: table.0,
+            stamp,
+            part: Part { output: 0, output_count: 1, number: 0, is_last: true },
+            inputs: Vec::new(),
+            logs: None,
+            largest_is_excluded: false,
+            stop: None,
+        }
     }
 
     /// The first log that each keyspace's memtables need. A keyspace without memtables needs only

@@ -61,6 +61,8 @@ pub(crate) struct Tally {
     /// Time of all flushes, each from its start to its commit.
     pub(crate) flush_ns: AtomicU64,
     pub(crate) compactions: Mutex<CompactionLog>,
+    /// Values that cleaning moved to other files.
+    pub(crate) values_moved_bytes: AtomicU64,
     pub(crate) user_op_count: AtomicU64,
     pub(crate) user_bytes: AtomicU64,
     /// The part of the user's bytes whose log is on flash.

@@ -104,7 +104,9 @@ impl MemSlot {
         match kind {
             Kind::Put | Kind::Delete => self.mem.insert(key, Trailer::new(seq, kind), value),
             Kind::RangeDelete => self.mem.insert_range_tombstone(key, value, seq),
-            Kind::PutAt => unreachable!("only tables say where a value lies"),
+            Kind::PutAt | Kind::PutApart => {
+                unreachable!("only tables say where a value lies")
+            }
         }
     }
 }

@@ -80,6 +80,7 @@ pub(crate) struct TableBuilder {
     origin: Option<Origin>,
     /// An encoded [`Roster`].
     roster: Option<Vec<u8>>,
+    has_apart: bool,
 }
 
 impl TableBuilder {
@@ -112,6 +113,7 @@ impl TableBuilder {
             },
             origin: None,
             roster: None,
+            has_apart: false,
             options,
         }
     }
@@ -160,6 +162,12 @@ impl TableBuilder {
         if self.block.len_bytes() >= self.options.block_len_bytes {
             self.end_block();
         }
+    }
+
+    /// Adds an entry whose value is in the file of another table.
+    pub(crate) fn add_apart(&mut self, user_key: &[u8], seq: Seq, entry: &[u8]) {
+        self.has_apart = true;
+        self.add(user_key, Trailer::new(seq, Kind::PutApart), entry);
     }
 
     #[inline]
@@ -277,6 +285,7 @@ impl TableBuilder {
         let properties = self.properties.encode(origin.as_deref(), self.roster.as_deref());
         let mut footer = Footer {
             has_copies: true,
+            has_apart: self.has_apart,
             table_id: self.options.table_id,
             data_len_bytes: end.data_len_bytes,
             index_len_bytes: end.index_len_bytes,

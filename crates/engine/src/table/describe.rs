@@ -1,5 +1,6 @@
 //! A human-readable description of a table: the output of `imbrex dump`.
 
+use super::apart::{ApartPlace, no_place};
 use super::format::StoredBlock;
 use super::iter::TableReadOptions;
 use super::reader::Table;
@@ -145,6 +146,12 @@ impl Table {
             match key.trailer.kind() {
                 Some(Kind::Put) => {
                     line(&format!("{user_key} #{seq} put {}", shown(iter.value())));
+                }
+                Some(Kind::PutApart) => {
+                    let place =
+                        ApartPlace::decode(iter.value()).ok_or_else(|| no_place(self.name()))?;
+                    let (len_bytes, holder) = (place.len_bytes(), place.origin);
+                    line(&format!("{user_key} #{seq} put {len_bytes} bytes in table {holder}"));
                 }
                 _ => line(&format!("{user_key} #{seq} delete")),
             }

@@ -7,8 +7,10 @@ use crate::table::compression::decompress;
 
 /// The first bytes of a footer.
 const MAGIC: [u8; 8] = *b"IMBRXTBL";
-/// The version that this module writes.
+/// The version that this module writes, of a table whose values are all in its file.
 pub(crate) const FORMAT_VERSION: u32 = 2;
+/// Like version 2, and some entries have their values in the files of other tables.
+const FORMAT_VERSION_APART: u32 = 3;
 /// Like version 2, but no part has a copy, and the tombstones precede the properties.
 const FORMAT_VERSION_SINGLE: u32 = 1;
 
@@ -64,6 +66,8 @@ impl BlockHandle {
 pub(crate) struct Footer {
     /// Whether footer, top index and tombstones have copies; not in version 1.
     pub(crate) has_copies: bool,
+    /// Whether some entries have their values in the files of other tables; only in version 3.
+    pub(crate) has_apart: bool,
     pub(crate) table_id: u64,
     pub(crate) data_len_bytes: u64,
     pub(crate) index_len_bytes: u64,
@@ -82,7 +86,11 @@ pub(crate) struct Footer {
 impl Footer {
     /// The version of the table's format.
     pub(crate) fn version(&self) -> u32 {
-        if self.has_copies { FORMAT_VERSION } else { FORMAT_VERSION_SINGLE }
+        match (self.has_copies, self.has_apart) {
+            (true, true) => FORMAT_VERSION_APART,
+            (true, false) => FORMAT_VERSION,
+            (false, _) => FORMAT_VERSION_SINGLE,
+        }
     }
 
     /// The end of the index, where the copies begin.
@@ -143,7 +151,7 @@ impl Footer {
         assert!(self.has_copies, "version 1 is not written");
         let mut out = [0; FOOTER_LEN_BYTES];
         out[MAGIC_AT..VERSION_AT].copy_from_slice(&MAGIC);
-        out[VERSION_AT..COPY_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[VERSION_AT..COPY_AT].copy_from_slice(&self.version().to_le_bytes());
         out[COPY_AT..TABLE_ID_AT].copy_from_slice(&u32::from(is_copy).to_le_bytes());
         for (at, field) in [
             (TABLE_ID_AT, self.table_id),
@@ -223,12 +231,13 @@ impl Footer {
             return Err(format!("checksum {got:#010x}, {expected:#010x} expected"));
         }
         let version = read_u32(bytes, VERSION_AT).unwrap_or(0);
-        let has_copies = match version {
-            FORMAT_VERSION_SINGLE => false,
-            FORMAT_VERSION => true,
+        let (has_copies, has_apart) = match version {
+            FORMAT_VERSION_SINGLE => (false, false),
+            FORMAT_VERSION => (true, false),
+            FORMAT_VERSION_APART => (true, true),
             _ => {
                 return Err(format!(
-                    "format version {version}, this program knows {FORMAT_VERSION_SINGLE} and {FORMAT_VERSION}"
+                    "format version {version}, this program knows {FORMAT_VERSION_SINGLE} to {FORMAT_VERSION_APART}"
                 ));
             }
         };
@@ -243,6 +252,7 @@ impl Footer {
         let field = |at| read_u64(bytes, at).unwrap_or(0);
         Ok(Footer {
             has_copies,
+            has_apart,
             table_id: field(TABLE_ID_AT),
             data_len_bytes: field(DATA_LEN_AT),
             index_len_bytes: field(INDEX_LEN_AT),

@@ -7,6 +7,7 @@
 //! Blocks that the cache does not take go through reused buffers, and an uncompressed one is not
 //! copied at all.
 
+use super::apart::ApartPlace;
 use super::block::{BlockCursor, Damage};
 use super::format::BlockHandle;
 use super::index::IndexPartition;
@@ -17,7 +18,7 @@ use super::values::{ValuePlace, Values};
 use crate::EngineError;
 use crate::first_reads::{FirstRead, SeekTo};
 use crate::iter::InternalIter;
-use crate::key::{InternalKey, Kind, Trailer};
+use crate::key::{ApartEntry, InternalKey, Kind, Trailer};
 use crate::losses::{Losses, LostKeys, keys_between};
 use bytes::Bytes;
 use imbrex_files::{Activity, FileReader};
@@ -667,5 +668,11 @@ impl InternalIter for TableIter {
         } else {
             self.entry().len()
         }
+    }
+
+    fn apart(&self) -> Option<ApartEntry> {
+        let values = self.table.values.as_ref().filter(|_| self.is_logged())?;
+        let place = ValuePlace::decode(self.entry())?;
+        Some(ApartPlace::new(self.table.id(), place, values.frame_len_bytes()).encode())
     }
 }

@@ -11,7 +11,7 @@ use super::reader::Table;
 use crate::EngineError;
 use crate::first_reads::{FirstRead, SeekTo};
 use crate::iter::{InternalIter, IterBounds};
-use crate::key::{InternalKey, Trailer};
+use crate::key::{ApartEntry, InternalKey, Trailer};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -326,5 +326,9 @@ impl<R: SortedRun> InternalIter for LevelIter<R> {
     #[inline]
     fn value_len(&self) -> usize {
         self.current().value_len()
+    }
+
+    fn apart(&self) -> Option<ApartEntry> {
+        self.current().apart()
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! Not here: which tables exist (`version`), which are merged (`compaction`).
 
+mod apart;
 mod block;
 mod builder;
 pub(crate) mod cache;
@@ -29,6 +30,7 @@ mod index;
 mod iter;
 mod level_iter;
 mod mend;
+mod moved;
 mod origin;
 mod properties;
 mod read_ahead;
@@ -40,6 +42,7 @@ pub(crate) mod varint;
 mod verify;
 mod written;
 
+pub(crate) use apart::{ApartPlace, MOVED_KEYS, MovedKey, no_place};
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use filter::key_hash;
 pub(crate) use format::BlockHandle;

@@ -1,5 +1,6 @@
 //! A table open for reading: the parts that stay in memory, and point look-ups.
 
+use super::apart::{ApartPlace, no_place};
 use super::block::BlockCursor;
 use super::filter::Filter;
 use super::format::{
@@ -45,6 +46,13 @@ pub(crate) enum TableLookup {
     Value {
         /// The value, a slice of its block.
         value: Bytes,
+        /// The sequence number of the put.
+        seq: Seq,
+    },
+    /// The key has had a value since `seq`, which is in the file of another table.
+    Apart {
+        /// Where it is.
+        place: ApartPlace,
         /// The sequence number of the put.
         seq: Seq,
     },
@@ -328,6 +336,10 @@ impl Table {
         match (trailer.kind(), &self.values) {
             (Some(Kind::Put), _) => Ok(TableLookup::Value { value, seq }),
             (Some(Kind::Delete), _) => Ok(TableLookup::Deleted { seq }),
+            (Some(Kind::PutApart), _) => match ApartPlace::decode(&value) {
+                Some(place) => Ok(TableLookup::Apart { place, seq }),
+                None => Err(no_place(self.name())),
+            },
             (Some(Kind::PutAt), Some(values)) => {
                 let mut loaded = Vec::new();
                 values.read(user_key, &value, None, &mut loaded)?;

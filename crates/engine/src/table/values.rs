@@ -46,6 +46,16 @@ impl ValuePlace {
         Some(ValuePlace { place, len_bytes, crc: crc_of(user_key, value) })
     }
 
+    /// Where the value begins.
+    pub(super) fn position(self) -> Position {
+        self.place
+    }
+
+    /// Whether `value` of `user_key` is the one that was written.
+    pub(super) fn is_of(self, user_key: &[u8], value: &[u8]) -> bool {
+        value.len() as u64 == u64::from(self.len_bytes) && crc_of(user_key, value) == self.crc
+    }
+
     pub(crate) fn encode(self) -> [u8; PLACE_LEN_BYTES] {
         let fields =
             [self.place.frame_blocks as u32, self.place.offset_bytes, self.len_bytes, self.crc];
@@ -87,6 +97,11 @@ impl Values {
     pub(super) fn for_activity(&self, activity: Activity) -> Option<Values> {
         let file = self.file.for_activity(activity)?;
         Some(Values { file, ..*self })
+    }
+
+    /// The length of the log's frames.
+    pub(super) fn frame_len_bytes(&self) -> usize {
+        self.frame_len_bytes
     }
 
     /// The length of all values together with the log's other bytes.

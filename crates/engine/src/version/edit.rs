@@ -80,9 +80,21 @@ pub(crate) struct CheckpointRecord {
     pub(crate) snapshot: Vec<u8>,
 }
 
+/// Values that are in another file than their entries (`holders`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ValuesPlaced {
+    pub(crate) keyspace: KeyspaceId,
+    /// The table that entries name.
+    pub(crate) origin: TableId,
+    /// The table whose file has the values.
+    pub(crate) file: TableId,
+    pub(crate) len_bytes: u64,
+}
+
 /// The changes of one commit, applied in the order of the fields.
 ///
-/// A table that moves, or gets a later front, is removed and added again with the same id.
+/// A table that moves, or gets a later front, is removed and added again with the same id. A table that is added to
+/// [`HOLDER_LEVEL`](super::holders::HOLDER_LEVEL) is in no level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
     pub(crate) counters: Option<Counters>,
@@ -97,6 +109,12 @@ pub(crate) struct VersionEdit {
     pub(crate) cuts: Vec<(KeyspaceId, Vec<Bytes>)>,
     /// Per keyspace, the base merge that is under way from now on.
     pub(crate) base_merges: Vec<(KeyspaceId, Option<BaseMerge>)>,
+    /// Values of added tables that are in the files of others.
+    pub(crate) values_placed: Vec<ValuesPlaced>,
+    /// Origins that have other files from now on.
+    pub(crate) values_moved: Vec<(KeyspaceId, TableId, TableId)>,
+    /// Origins of the values that dropped entries had, with their length.
+    pub(crate) values_released: Vec<(KeyspaceId, TableId, u64)>,
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
     pub(crate) checkpoints_created: Vec<CheckpointRecord>,
     pub(crate) checkpoints_dropped: Vec<String>,

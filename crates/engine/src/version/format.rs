@@ -1,8 +1,10 @@
 #![doc = include_str!("../../docs/formats/version_edit.md")]
 
 use super::edit::{
-    CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
+    CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, ValuesPlaced,
+    VersionEdit,
 };
+use super::holders::HOLDER_LEVEL;
 use super::partitions::BaseMerge;
 use super::{RunId, TableId, TableMeta};
 use crate::key::Seq;
@@ -18,7 +20,9 @@ const FORMAT_VERSION_MIN: u16 = 2;
 /// Fronts of tables, partitions.
 const FORMAT_VERSION_PARTITIONS: u16 = 3;
 /// Totals.
-const FORMAT_VERSION: u16 = 4;
+const FORMAT_VERSION_TOTALS: u16 = 4;
+/// Values apart.
+const FORMAT_VERSION: u16 = 5;
 const HEADER_LEN_BYTES: usize = 16;
 const CRC_AT: usize = 12;
 
@@ -47,6 +51,9 @@ const TAG_CHECKPOINT_DROPPED: u8 = 8;
 const TAG_CUTS: u8 = 9;
 const TAG_BASE_MERGE: u8 = 10;
 const TAG_TOTALS: u8 = 11;
+const TAG_VALUES_PLACED: u8 = 12;
+const TAG_VALUES_MOVED: u8 = 13;
+const TAG_VALUES_RELEASED: u8 = 14;
 
 const FLAG_LARGEST_EXCLUDED: u8 = 1;
 const FLAG_LOGGED: u8 = 2;
@@ -100,6 +107,24 @@ pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
     for (keyspace, merge) in &edit.base_merges {
         item(&mut out, TAG_BASE_MERGE, |out| put_base_merge(out, *keyspace, merge.as_ref()));
     }
+    for ValuesPlaced { keyspace, origin, file, len_bytes } in &edit.values_placed {
+        item(&mut out, TAG_VALUES_PLACED, |out| {
+            put_pair(out, *keyspace, origin.0);
+            out.extend_from_slice(&file.0.to_le_bytes());
+            out.extend_from_slice(&len_bytes.to_le_bytes());
+        });
+    }
+    let moved =
+        edit.values_moved.iter().map(|&(keyspace, origin, file)| (keyspace, origin, file.0));
+    for (tag, (keyspace, origin, number)) in moved
+        .map(|item| (TAG_VALUES_MOVED, item))
+        .chain(edit.values_released.iter().map(|&item| (TAG_VALUES_RELEASED, item)))
+    {
+        item(&mut out, tag, |out| {
+            put_pair(out, keyspace, origin.0);
+            out.extend_from_slice(&number.to_le_bytes());
+        });
+    }
     for id in &edit.keyspaces_dropped {
         item(&mut out, TAG_KEYSPACE_DROPPED, |out| out.extend_from_slice(&id.0.to_le_bytes()));
     }
@@ -124,8 +149,14 @@ pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
 fn version_of(edit: &VersionEdit) -> u16 {
     let has_front = edit.tables_added.iter().any(|add| add.meta.has_front);
     let has_partitions = !edit.cuts.is_empty() || !edit.base_merges.is_empty();
-    if !edit.totals.is_empty() {
+    let has_values = !edit.values_placed.is_empty()
+        || !edit.values_released.is_empty()
+        || !edit.values_moved.is_empty()
+        || edit.tables_added.iter().any(|add| add.level == HOLDER_LEVEL);
+    if has_values {
         FORMAT_VERSION
+    } else if !edit.totals.is_empty() {
+        FORMAT_VERSION_TOTALS
     } else if has_front || has_partitions {
         FORMAT_VERSION_PARTITIONS
     } else {
@@ -300,6 +331,19 @@ fn take_item(tag: u8, from: &mut Cursor<'_>, edit: &mut VersionEdit) -> Result<(
         TAG_LOG_FLOOR => {
             let (keyspace, number) = from.pair()?;
             edit.log_floors.push((keyspace, LogId(number)));
+        }
+        TAG_VALUES_PLACED => {
+            let (keyspace, origin) = from.pair()?;
+            let (origin, file, len_bytes) = (TableId(origin), TableId(from.u64()?), from.u64()?);
+            edit.values_placed.push(ValuesPlaced { keyspace, origin, file, len_bytes });
+        }
+        TAG_VALUES_MOVED => {
+            let (keyspace, origin) = from.pair()?;
+            edit.values_moved.push((keyspace, TableId(origin), TableId(from.u64()?)));
+        }
+        TAG_VALUES_RELEASED => {
+            let (keyspace, origin) = from.pair()?;
+            edit.values_released.push((keyspace, TableId(origin), from.u64()?));
         }
         TAG_CUTS => edit.cuts.push(take_cuts(from)?),
         TAG_BASE_MERGE => edit.base_merges.push(take_base_merge(from)?),

@@ -22,6 +22,7 @@
 pub(crate) mod cover;
 pub(crate) mod edit;
 pub(crate) mod format;
+pub(crate) mod holders;
 pub(crate) mod names;
 pub(crate) mod partitions;
 pub(crate) mod shape;
@@ -32,12 +33,15 @@ mod tests;
 use crate::EngineError;
 use crate::key::Seq;
 use crate::losses::Losses;
+use crate::metrics::ValuesApartMetrics;
 use crate::range_del::{FragmentedTombstones, TombstoneLane};
 use crate::table::cache::BlockCache;
-use crate::table::{Table, TableProperties, WrittenEnd};
+use crate::table::{ApartPlace, Table, TableProperties, WrittenEnd};
 use bytes::Bytes;
 use cover::Cover;
+use holders::Holders;
 use imbrex_files::{FileReader, Files, GroupId};
+pub(crate) use names::TableId;
 use partitions::Partitions;
 use std::cmp::Ordering;
 use std::fmt;
@@ -46,22 +50,6 @@ use std::sync::{Arc, OnceLock};
 
 /// The number of levels.
 pub(crate) const LEVEL_COUNT: usize = 7;
-
-/// The number of a table. [`TableId::file_name`] makes a file name of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct TableId(pub(crate) u64);
-
-impl TableId {
-    pub(crate) fn file_name(self) -> String {
-        format!("{:06}.tbl", self.0)
-    }
-}
-
-impl fmt::Display for TableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:06}", self.0)
-    }
-}
 
 /// The age of a run within its level. A larger number is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -478,6 +466,8 @@ impl Level {
 pub(crate) struct Version {
     pub(crate) levels: [Level; LEVEL_COUNT],
     pub(crate) partitions: Partitions,
+    /// Tables whose files have values of other tables' entries. Shared until it changes.
+    pub(crate) holders: Arc<Holders<TableSlot>>,
     /// The tables with range tombstones.
     tombstoned: Vec<Arc<TableSlot>>,
     /// Their tombstones, prepared by the first cursor and shared by all.
@@ -489,6 +479,7 @@ impl Default for Version {
         Version {
             levels: std::array::from_fn(|_| Level::default()),
             partitions: Partitions::default(),
+            holders: Arc::default(),
             tombstoned: Vec::new(),
             tombstone_lanes: OnceLock::new(),
         }
@@ -499,6 +490,54 @@ impl Version {
     /// All tables, from the newest run to the oldest.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
         self.levels.iter().flat_map(Level::tables)
+    }
+
+    /// All tables whose files the version needs: those of the levels, and those that only hold values.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<TableSlot>> {
+        self.tables().chain(self.holders.alone())
+    }
+
+    /// The number and lengths of the files that only hold values.
+    pub(crate) fn values_apart(&self) -> ValuesApartMetrics {
+        let holders = &self.holders;
+        let held = holders.iter().filter(|(_, held)| holders.is_alone(held.file));
+        ValuesApartMetrics {
+            file_count: holders.alone().count(),
+            len_bytes: holders.alone().map(|slot| slot.meta.len_bytes).sum(),
+            live_bytes: held.map(|(_, held)| held.live_bytes).sum(),
+        }
+    }
+
+    /// Reads a value that is in the file of another table than its entry, of `user_key`.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`]: there is no such holder, or the value is not the one that was written.
+    /// [`EngineError::Files`].
+    pub(crate) fn read_apart(
+        &self,
+        place: ApartPlace,
+        user_key: &[u8],
+        cache: &Arc<BlockCache>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EngineError> {
+        let held = self.holders.get(TableId(place.origin));
+        let Some((slot, file)) = held.and_then(|held| Some((&held.slot, held.slot.file()?))) else {
+            return Err(EngineError::Corrupt {
+                structure: "value",
+                file: TableId(place.origin).file_name(),
+                offset: 0,
+                reason: format!(
+                    "the value of key {} is in it, but the store has no such file",
+                    user_key.escape_ascii()
+                ),
+            });
+        };
+        if slot.meta.id.0 == place.origin {
+            return place.read(file, user_key, out);
+        }
+        let table = slot.open(cache)?;
+        table.read_moved(place.moved_key(), out)?;
+        place.check(table.name(), user_key, out)
     }
 
     /// All tables with their places: level, run, table.
@@ -581,6 +620,11 @@ impl Version {
                 if table.meta.largest < table.meta.smallest {
                     return Err(format!("V1: table {} ends before it starts", table.meta.id));
                 }
+            }
+        }
+        for table in self.holders.alone() {
+            if !ids.insert(table.meta.id) {
+                return Err(format!("H3: table {} is in a level and alone", table.meta.id));
             }
         }
         self.partitions.check(&self.levels)

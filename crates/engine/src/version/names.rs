@@ -1,7 +1,23 @@
-//! Names of keyspaces and checkpoints, and of the files that a checkpoint keeps.
+//! Names of keyspaces, checkpoints and tables, and of the files that a checkpoint keeps.
 
 use crate::EngineError;
-use crate::version::TableId;
+use std::fmt;
+
+/// The number of a table. [`TableId::file_name`] makes a file name of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TableId(pub(crate) u64);
+
+impl TableId {
+    pub(crate) fn file_name(self) -> String {
+        format!("{:06}.tbl", self.0)
+    }
+}
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:06}", self.0)
+    }
+}
 
 /// Checks a name. Names become part of file names and are printed, so they are short and plain.
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), EngineError> {

@@ -1,13 +1,15 @@
 //! The durable state of the store: the result of all edits so far.
 
 use super::edit::{
-    CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, VersionEdit,
+    CheckpointRecord, Counters, KeyspaceId, KeyspaceRecord, LogId, TableAdd, ValuesPlaced,
+    VersionEdit,
 };
+use super::holders::{HOLDER_LEVEL, Holders};
 use super::partitions::Partitions;
-use super::{LEVEL_COUNT, TableSlot, Version};
+use super::{LEVEL_COUNT, RunId, TableId, TableSlot, Version};
 use crate::totals::Totals;
 use imbrex_files::invariants;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A keyspace and its version.
@@ -56,6 +58,7 @@ impl StoreState {
         for add in &edit.tables_added {
             self.add(add, &mut moved)?;
         }
+        self.apply_values(edit, &moved)?;
         for &(keyspace, floor) in &edit.log_floors {
             let entry = self.entry(keyspace)?;
             entry.log_floor = entry.log_floor.max(floor);
@@ -105,10 +108,10 @@ impl StoreState {
     fn add(
         &mut self,
         add: &TableAdd,
-        moved: &mut BTreeMap<super::TableId, Arc<TableSlot>>,
+        moved: &mut BTreeMap<TableId, Arc<TableSlot>>,
     ) -> Result<(), String> {
         let id = add.meta.id;
-        if usize::from(add.level) >= LEVEL_COUNT {
+        if usize::from(add.level) >= LEVEL_COUNT && add.level != HOLDER_LEVEL {
             return Err(format!("table {id} is added to level {}", add.level));
         }
         if id.0 >= self.counters.next_id {
@@ -118,9 +121,52 @@ impl StoreState {
             Some(slot) => slot.moved_to(&add.meta)?,
             None => TableSlot::new(add.meta.clone()),
         };
-        let entry = self.entry(add.keyspace)?;
-        Arc::make_mut(&mut entry.version).insert(add.level, add.run, slot);
+        let version = Arc::make_mut(&mut self.entry(add.keyspace)?.version);
+        match add.level {
+            HOLDER_LEVEL => Arc::make_mut(&mut version.holders).insert_alone(id, slot),
+            level => version.insert(level, add.run, slot),
+        }
         Ok(())
+    }
+
+    /// Applies what the edit says about values apart. `gone` are the removed tables that are in no level any more.
+    fn apply_values(
+        &mut self,
+        edit: &VersionEdit,
+        gone: &BTreeMap<TableId, Arc<TableSlot>>,
+    ) -> Result<(), String> {
+        for &ValuesPlaced { keyspace, origin, file, len_bytes } in &edit.values_placed {
+            let version = Arc::make_mut(&mut self.entry(keyspace)?.version);
+            let mut holders = std::mem::take(&mut version.holders);
+            let in_level = || version.tables().find(|slot| slot.meta.id == file).cloned();
+            let slot = || gone.get(&file).cloned().or_else(in_level);
+            Arc::make_mut(&mut holders).place(origin, file, len_bytes, slot)?;
+            version.holders = holders;
+        }
+        for &(keyspace, origin, file) in &edit.values_moved {
+            self.holders(keyspace)?.move_to(origin, file)?;
+        }
+        for &(keyspace, origin, len_bytes) in &edit.values_released {
+            self.holders(keyspace)?.release(origin, len_bytes)?;
+        }
+        let released = edit.values_released.iter().map(|&(keyspace, ..)| keyspace);
+        let moved = edit.values_moved.iter().map(|&(keyspace, ..)| keyspace);
+        let mut touched: BTreeSet<_> = released.chain(moved).collect();
+        for (keyspace, id) in &edit.tables_removed {
+            if gone.contains_key(id) && !self.entry(*keyspace)?.version.holders.is_empty() {
+                self.holders(*keyspace)?.leave_level(*id);
+                touched.insert(*keyspace);
+            }
+        }
+        for keyspace in touched {
+            self.holders(keyspace)?.sweep();
+        }
+        Ok(())
+    }
+
+    fn holders(&mut self, keyspace: KeyspaceId) -> Result<&mut Holders<TableSlot>, String> {
+        let version = Arc::make_mut(&mut self.entry(keyspace)?.version);
+        Ok(Arc::make_mut(&mut version.holders))
     }
 
     fn entry(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceEntry, String> {
@@ -149,10 +195,18 @@ impl StoreState {
             if merge.is_some() {
                 edit.base_merges.push((id, merge.clone()));
             }
-            for (level, run, slot) in entry.version.places() {
+            let alone = entry.version.holders.alone().map(|slot| (HOLDER_LEVEL, RunId::ONLY, slot));
+            for (level, run, slot) in entry.version.places().chain(alone) {
                 let meta = slot.meta.clone();
                 edit.tables_added.push(TableAdd { keyspace: id, level, run, meta });
             }
+            let held = entry.version.holders.iter();
+            edit.values_placed.extend(held.map(|(origin, held)| ValuesPlaced {
+                keyspace: id,
+                origin,
+                file: held.file,
+                len_bytes: held.live_bytes,
+            }));
         }
         for (name, snapshot) in &self.checkpoints {
             let record = CheckpointRecord { name: name.clone(), snapshot: snapshot.to_vec() };

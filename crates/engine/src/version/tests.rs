@@ -65,6 +65,14 @@ fn full_edit() -> VersionEdit {
             (KeyspaceId(1), Some(base_merge("g", "h", Some("p")))),
             (KeyspaceId(2), Some(base_merge("", "", None))),
         ],
+        values_placed: vec![ValuesPlaced {
+            keyspace: KeyspaceId(0),
+            origin: TableId(3),
+            file: TableId(4),
+            len_bytes: 1 << 40,
+        }],
+        values_moved: vec![(KeyspaceId(0), TableId(2), TableId(5))],
+        values_released: vec![(KeyspaceId(0), TableId(2), 7)],
         keyspaces_dropped: vec![KeyspaceId(0)],
         checkpoints_created: vec![CheckpointRecord {
             name: "monday".to_owned(),
@@ -372,4 +380,59 @@ fn a_partition_has_what_begins_in_it_and_its_longest_run_is_live() {
     let merge = shape::base_merge(&version).unwrap();
     assert_eq!((merge.base_done_len_bytes, merge.base_len_bytes), (1000, 2000));
     assert_eq!(merge.wait, None);
+}
+
+/// The files that hold only values, and the live bytes of each origin.
+fn held(state: &StoreState) -> (Vec<u64>, Vec<(u64, u64, u64)>) {
+    let holders = &state.keyspaces[&KeyspaceId(0)].version.holders;
+    let of_origin = |(origin, held): (TableId, &super::holders::Held<TableSlot>)| {
+        (origin.0, held.file.0, held.live_bytes)
+    };
+    (holders.alone().map(|slot| slot.meta.id.0).collect(), holders.iter().map(of_origin).collect())
+}
+
+#[test]
+fn files_with_values_stay_until_the_last_value_goes() {
+    let id = KeyspaceId(0);
+    let placed = |origin, len_bytes| {
+        let (origin, file) = (TableId(origin), TableId(origin));
+        ValuesPlaced { keyspace: id, origin, file, len_bytes }
+    };
+    let mut state = store();
+    let merge = VersionEdit {
+        tables_removed: vec![(id, TableId(13)), (id, TableId(14))],
+        tables_added: vec![add(2, 0, meta(15, "a", "c"))],
+        values_placed: vec![placed(13, 100), placed(14, 50)],
+        ..VersionEdit::default()
+    };
+    let tables = [add(0, 9, meta(13, "a", "c")), add(0, 8, meta(14, "a", "c"))];
+    let flush = VersionEdit { tables_added: tables.to_vec(), ..VersionEdit::default() };
+    state.apply(&flush).unwrap();
+    state.apply(&merge).unwrap();
+    assert_eq!(held(&state), (vec![13, 14], vec![(13, 13, 100), (14, 14, 50)]));
+    let files = state.keyspaces[&id].version.files().map(|slot| slot.meta.id.0);
+    assert!(files.collect::<Vec<_>>().ends_with(&[13, 14]), "their files are needed");
+    let cleaning = VersionEdit {
+        tables_added: vec![add(super::holders::HOLDER_LEVEL, 0, meta(16, "k", "v"))],
+        values_moved: vec![(id, TableId(13), TableId(16)), (id, TableId(14), TableId(16))],
+        ..VersionEdit::default()
+    };
+    state.apply(&cleaning).unwrap();
+    assert_eq!(held(&state), (vec![16], vec![(13, 16, 100), (14, 16, 50)]));
+    let mut again = StoreState::default();
+    again.apply(&state.to_edit()).unwrap();
+    assert_eq!(held(&again), held(&state), "a snapshot makes them again");
+    let release = |origin, len_bytes| VersionEdit {
+        values_released: vec![(id, TableId(origin), len_bytes)],
+        ..VersionEdit::default()
+    };
+    state.apply(&release(13, 100)).unwrap();
+    assert_eq!(held(&state), (vec![16], vec![(14, 16, 50)]));
+    let refused = state.clone().apply(&release(14, 51)).unwrap_err();
+    assert!(refused.starts_with("H1"), "{refused}");
+    state.apply(&release(14, 50)).unwrap();
+    assert_eq!(held(&state), (vec![], vec![]));
+    let unknown = VersionEdit { values_placed: vec![placed(40, 1)], ..VersionEdit::default() };
+    let refused = state.apply(&unknown).unwrap_err();
+    assert!(refused.starts_with("H2"), "{refused}");
 }

@@ -27,7 +27,7 @@ use crate::store::job_count::Counted;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::{Store, gate};
 use crate::table::{LevelIter, StopMark, TableReadOptions};
-use crate::version::edit::{TableAdd, VersionEdit};
+use crate::version::edit::{TableAdd, ValuesPlaced, VersionEdit};
 use crate::version::partitions::BASE_LEVEL;
 use crate::version::{KeyRange, TableId, TableSlot};
 use crate::watch::Watch;
@@ -114,6 +114,12 @@ impl Running {
                 .collect(),
             router: self.plan.routes.clone().map(|routes| Router::new(routes, levels)),
             until: self.until().cloned(),
+            // The flash drive is for what waits there, not for what stays.
+            apart_len_bytes: if self.plan.tables().any(|slot| slot.is_on_flash()) {
+                0
+            } else {
+                store.options.values_apart_from_bytes
+            },
         };
         Ok(MergeTask::new(MergingIter::new(sources.collect()), spec))
     }
@@ -196,6 +202,7 @@ impl Running {
             return Ok(false);
         }
         let counts = task.entry_counts();
+        self.check_count(counts.0)?;
         let Some(task) = self.task.take() else { return Ok(true) };
         let outputs = task.finish(store)?;
         self.report(store, &outputs, counts);
@@ -203,6 +210,14 @@ impl Running {
         let mut change =
             Change { add: outputs.files, ends: outputs.ends, kind, ..Change::default() };
         change.edit.tables_added = outputs.added;
+        let keyspace = self.keyspace.id;
+        let placed = outputs.values.placed.into_iter();
+        change.edit.values_placed = placed
+            .map(|(origin, len_bytes)| ValuesPlaced { keyspace, origin, file: origin, len_bytes })
+            .collect();
+        let released = outputs.values.released.into_iter();
+        change.edit.values_released =
+            released.map(|(origin, len_bytes)| (keyspace, origin, len_bytes)).collect();
         for slot in self.plan.tables() {
             change.edit.tables_removed.push((self.keyspace.id, slot.meta.id));
         }
@@ -218,6 +233,26 @@ impl Running {
         self.change_partitions(&mut change.edit);
         store.commit(change)?;
         Ok(true)
+    }
+
+    /// Checks that the merge has read every entry of its inputs, before they go (P6).
+    fn check_count(&self, read_count: u64) -> Result<(), EngineError> {
+        let is_partial =
+            self.plan.stop.is_some() || self.plan.tables().any(|slot| slot.meta.has_front);
+        let expected: u64 = self.plan.tables().map(|slot| slot.meta.entry_count).sum();
+        if is_partial || read_count == expected {
+            return Ok(());
+        }
+        let first = self.plan.tables().next().map(|slot| slot.meta.id.file_name());
+        Err(EngineError::Corrupt {
+            structure: "compaction",
+            file: first.unwrap_or_default(),
+            offset: 0,
+            reason: format!(
+                "{read_count} entries were read in \"{}\", whose tables have {expected}",
+                self.plan
+            ),
+        })
     }
 
     /// Adds the plan's new partitions to `edit`.

@@ -90,7 +90,9 @@ pub(crate) fn flush_task(
     };
     let tombstones = slot.mem.range_tombstones().into_iter().map(|t| (0, t)).collect();
     let snapshots = store.snapshots.list();
-    let merge = MergeSpec { snapshots, tombstones, outputs: vec![spec], router: None, until: None };
+    let outputs = vec![spec];
+    let merge =
+        MergeSpec { snapshots, tombstones, outputs, router: None, until: None, apart_len_bytes: 0 };
     MergeTask::new(slot.mem.iter(), merge)
 }
 

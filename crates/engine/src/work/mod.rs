@@ -1,5 +1,6 @@
 //! Work on a store: writes, flushes and compactions.
 
+pub(crate) mod clean;
 pub(crate) mod compact;
 pub(crate) mod flush;
 pub(crate) mod idle;

@@ -10,13 +10,21 @@ use std::collections::BTreeMap;
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Each policy with tiny tables and memtables, so that few writes make many tables.
-pub(crate) fn policies() -> [(&'static str, Options); 5] {
+pub(crate) fn policies() -> [(&'static str, Options); 7] {
     let with = |change: fn(&mut KeyspaceOptions)| {
         let mut keyspace = KeyspaceOptions { table_len_bytes: 12 << 10, ..small_keyspace() };
         change(&mut keyspace);
         Options { memtable_len_bytes: 16 << 10, keyspace, ..small() }
     };
+    let lazy = with(|keyspace| {
+        keyspace.compaction = CompactionKind::Lazy;
+        keyspace.base_level_len_bytes = 80 << 10;
+        keyspace.l0_slowdown_run_count = 24;
+        keyspace.l0_stop_run_count = 48;
+    });
     [
+        ("apart", Options { values_apart_from_bytes: 300, ..small() }),
+        ("lazy and apart", Options { values_apart_from_bytes: 300, ..lazy.clone() }),
         ("bands", Options { logs_are_tables: true, ..small() }),
         ("single", with(|keyspace| keyspace.victim_growth = VictimGrowth::Single)),
         (
@@ -34,15 +42,7 @@ pub(crate) fn policies() -> [(&'static str, Options); 5] {
                 keyspace.overlap_count_max = 4;
             }),
         ),
-        (
-            "lazy",
-            with(|keyspace| {
-                keyspace.compaction = CompactionKind::Lazy;
-                keyspace.base_level_len_bytes = 80 << 10;
-                keyspace.l0_slowdown_run_count = 24;
-                keyspace.l0_stop_run_count = 48;
-            }),
-        ),
+        ("lazy", lazy),
     ]
 }
 

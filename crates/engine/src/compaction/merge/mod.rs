@@ -4,3 +4,4 @@ pub(crate) mod output;
 pub(crate) mod sinks;
 pub(crate) mod streams;
 pub(crate) mod task;
+mod value_moves;

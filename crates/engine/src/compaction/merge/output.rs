@@ -11,6 +11,7 @@ use crate::EngineError;
 use crate::band::Band;
 use crate::batch::KeyspaceId;
 use crate::compaction::merge::streams::Streams;
+use crate::compaction::merge::value_moves::ValueMoves;
 use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
 use crate::options::{CompactionKind, KeyspaceOptions};
@@ -283,6 +284,9 @@ impl OutputWriter {
         };
         match place.and_then(|place| ValuePlace::of(user_key, value, place)) {
             Some(value) => builder.add_at(user_key, trailer.seq(), value),
+            None if trailer.kind() == Some(Kind::PutApart) => {
+                builder.add_apart(user_key, trailer.seq(), value);
+            }
             None => builder.add(user_key, trailer, value),
         }
     }
@@ -425,7 +429,8 @@ impl OutputWriter {
         self.finish_table(home, None)?;
         self.persist(home)?;
         let OutputWriter { added, files, ends, bands, log_len_bytes, .. } = self;
-        Ok(Outputs { added, files, ends, bands, log_len_bytes })
+        let values = ValueMoves::default();
+        Ok(Outputs { added, files, ends, bands, log_len_bytes, values })
     }
 }
 
@@ -440,6 +445,8 @@ pub(crate) struct Outputs {
     pub(crate) bands: Vec<(LogId, TableId)>,
     /// The length of those logs before they were completed.
     pub(crate) log_len_bytes: u64,
+    /// The values that stayed in the files of inputs, and those that were dropped.
+    pub(crate) values: ValueMoves,
 }
 
 impl Outputs {

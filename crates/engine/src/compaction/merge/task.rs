@@ -23,6 +23,7 @@ use crate::EngineError;
 use crate::compaction::merge::output::TableHome;
 use crate::compaction::merge::output::{OutputSpec, Outputs};
 use crate::compaction::merge::sinks::Sinks;
+use crate::compaction::merge::value_moves::ValueMoves;
 use crate::compaction::routes::{Route, Router};
 use crate::iter::InternalIter;
 use crate::key::{Kind, Seq, Trailer};
@@ -63,6 +64,8 @@ pub(crate) struct MergeSpec {
     pub(crate) router: Option<Router>,
     /// The first key that is not merged. Without it, the merge ends with its inputs.
     pub(crate) until: Option<Bytes>,
+    /// Values from this length on stay in the files of tables that began as logs; 0 if none do.
+    pub(crate) apart_len_bytes: usize,
 }
 
 /// The rules by which entries may be dropped.
@@ -144,6 +147,8 @@ pub(crate) struct MergeTask<I> {
     is_started: bool,
     entry_count: u64,
     dropped_count: u64,
+    apart_len_bytes: usize,
+    values: ValueMoves,
 }
 
 impl<I> std::fmt::Debug for MergeTask<I> {
@@ -158,7 +163,7 @@ impl<I> std::fmt::Debug for MergeTask<I> {
 impl<I: SourcedIter> MergeTask<I> {
     /// Starts a merge of `iter`, whose sources are the inputs in their order.
     pub(crate) fn new(iter: I, spec: MergeSpec) -> MergeTask<I> {
-        let MergeSpec { snapshots, tombstones, mut outputs, router, until } = spec;
+        let MergeSpec { snapshots, tombstones, mut outputs, router, until, apart_len_bytes } = spec;
         let rules = Rules { snapshots };
         rules.share_tombstones(&tombstones, router.as_ref(), &mut outputs);
         let all: Vec<_> = tombstones.into_iter().map(|(_, tombstone)| tombstone).collect();
@@ -176,6 +181,8 @@ impl<I: SourcedIter> MergeTask<I> {
             is_started: false,
             entry_count: 0,
             dropped_count: 0,
+            apart_len_bytes,
+            values: ValueMoves::default(),
         }
     }
 
@@ -234,6 +241,9 @@ impl<I: SourcedIter> MergeTask<I> {
         self.stripe = Some(stripe);
         if is_shadowed || self.is_covered(key.user_key, seq, stripe) {
             self.dropped_count += 1;
+            if key.trailer.kind() == Some(Kind::PutApart) {
+                self.values.release(self.iter.value());
+            }
             return Ok(len_bytes);
         }
         let is_oldest = route.is_bottom && stripe == 0;
@@ -248,9 +258,19 @@ impl<I: SourcedIter> MergeTask<I> {
             }
             // No snapshot is older and nothing is below, so the sequence number no longer
             // matters.
-            (true, Some(Kind::Put)) if may_lose_age => Trailer::new(Seq(0), Kind::Put),
+            (true, Some(kind @ (Kind::Put | Kind::PutApart))) if may_lose_age => {
+                Trailer::new(Seq(0), kind)
+            }
             _ => key.trailer,
         };
+        if trailer.kind() == Some(Kind::Put)
+            && let Some(entry) = self.values.place(&self.iter, self.apart_len_bytes)
+        {
+            let trailer = Trailer::new(trailer.seq(), Kind::PutApart);
+            let user_key = &self.user_key;
+            self.sinks.add(home, route, (user_key, trailer), &entry)?;
+            return Ok((self.user_key.len() + entry.len()) as u64);
+        }
         let cost_bytes = self.iter.load_value()?;
         let key = self.iter.key();
         self.sinks.add(home, route, (key.user_key, trailer), self.iter.value())?;
@@ -270,7 +290,9 @@ impl<I: SourcedIter> MergeTask<I> {
 
     /// Ends the last table of each output.
     pub(crate) fn finish(self, home: &dyn TableHome) -> Result<Outputs, EngineError> {
-        self.sinks.finish(home)
+        let mut outputs = self.sinks.finish(home)?;
+        outputs.values = self.values;
+        Ok(outputs)
     }
 }
 

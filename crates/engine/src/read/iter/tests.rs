@@ -72,6 +72,7 @@ impl World {
     fn iter(&self, snapshot: usize, bounds: IterBounds) -> Iter {
         let mut sources = IterSources {
             entries: Vec::new(),
+            read_apart: None,
             tombstones: Vec::new(),
             losses: None,
             pin: Some(Box::new(())),
@@ -187,7 +188,13 @@ fn many_versions_of_a_key_are_passed_over() {
     memtable.insert(b"c", Trailer::new(Seq(1001), Kind::Put), b"");
     for snapshot in [1, 499, 600, 1000] {
         let entries: Vec<Box<dyn InternalIter>> = vec![Box::new(memtable.iter())];
-        let sources = IterSources { entries, tombstones: Vec::new(), losses: None, pin: None };
+        let sources = IterSources {
+            entries,
+            read_apart: None,
+            tombstones: Vec::new(),
+            losses: None,
+            pin: None,
+        };
         let mut iter = Iter::new(sources, Seq(snapshot), IterBounds::default());
         iter.seek_to_first().unwrap();
         assert_eq!(iter.value(), snapshot.to_le_bytes());
@@ -206,6 +213,7 @@ fn a_failed_move_leaves_the_cursor_nowhere() {
         list.fails_after = Some(fails_after);
         let sources = IterSources {
             entries: vec![Box::new(list)],
+            read_apart: None,
             tombstones: Vec::new(),
             losses: None,
             pin: None,
@@ -245,7 +253,8 @@ fn only_the_newest_value_of_a_key_is_missed() {
         let mut list = ListIter::new(entries);
         list.damaged = Some(Seq(damaged));
         let entries: Vec<Box<dyn InternalIter>> = vec![Box::new(list)];
-        let sources = IterSources { entries, tombstones: Vec::new(), losses, pin: None };
+        let sources =
+            IterSources { entries, read_apart: None, tombstones: Vec::new(), losses, pin: None };
         let mut iter = Iter::new(sources, Seq(9), IterBounds::default());
         let mut values = Vec::new();
         iter.seek_to_last()?;
@@ -303,7 +312,8 @@ fn a_scan_over_many_range_deletes_takes_few_steps_per_key() {
     let tables: Vec<_> = lanes.into_iter().map(TombstoneView::Tables).collect();
     for tombstones in [memory, tables] {
         let entries: Vec<Box<dyn InternalIter>> = vec![Box::new(memtable.iter())];
-        let sources = IterSources { entries, tombstones, losses: None, pin: None };
+        let sources =
+            IterSources { entries, read_apart: None, tombstones, losses: None, pin: None };
         let mut iter = Iter::new(sources, Seq::MAX, IterBounds::default());
         let cost = steps(|| {
             iter.seek("b").unwrap();

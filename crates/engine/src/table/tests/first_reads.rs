@@ -85,7 +85,7 @@ impl World {
     ) -> Iter {
         let entries = self.runs.iter().map(|run| Box::new(source(run)) as Box<_>).collect();
         let (losses, tombstones) = (losses.cloned(), Vec::new());
-        let sources = IterSources { entries, tombstones, losses, pin: None };
+        let sources = IterSources { entries, read_apart: None, tombstones, losses, pin: None };
         Iter::new(sources, Seq(1 << 40), bounds.clone())
     }
 
@@ -194,7 +194,8 @@ fn a_table_outside_the_bounds_is_not_read() {
         let read = TableReadOptions::default();
         let source = LevelIter::new(run, read).within(&bounds);
         let (entries, tombstones) = (vec![Box::new(source) as Box<_>], Vec::new());
-        let sources = IterSources { entries, tombstones, losses: None, pin: None };
+        let sources =
+            IterSources { entries, read_apart: None, tombstones, losses: None, pin: None };
         let mut iter = Iter::new(sources, Seq(9), bounds);
         iter.seek_to_first().unwrap();
         while iter.valid() {
