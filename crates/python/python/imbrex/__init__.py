@@ -1,8 +1,7 @@
 """A durable, ordered key-value store for hard disks whose tracks overlap: shingled (SMR) and interlaced (IMR).
 
->>> import imbrex, os, tempfile
->>> path = os.path.join(tempfile.mkdtemp(), "shop.imbrex")
->>> with imbrex.open(path, create=True, capacity="2GiB") as db:
+>>> import imbrex
+>>> with imbrex.open("shop.imbrex", create=True, capacity="2GiB") as db:
 ...     db[b"apple"] = b"red"
 ...     db[b"banana"] = b"yellow"
 ...     print(list(db.items(b"b")))
