@@ -23,15 +23,14 @@ use crate::EngineError;
 use crate::compaction::merge::output::TableHome;
 use crate::iter::InternalIter;
 use crate::key::{InternalKey, Kind, Seq, Trailer};
-use crate::merge::MergingIter;
 use crate::options::Compression;
-use crate::read::run::RunView;
 use crate::store::commit::Change;
 use crate::store::job_count::Counted;
 use crate::store::keyspace::KeyspaceState;
 use crate::store::{Store, gate};
+use crate::table::cache::BlockCache;
 use crate::table::{
-    ApartPlace, LevelIter, MOVED_KEYS, MovedKey, TableBuilder, TableOptions, TableReadOptions,
+    ApartPlace, MOVED_KEYS, MovedKey, TableBuilder, TableOptions, TableReadOptions, key_hash,
 };
 use crate::version::edit::TableAdd;
 use crate::version::holders::{HOLDER_LEVEL, Holders};
@@ -98,19 +97,13 @@ impl Cleaning {
     /// Lists the live values of a file.
     fn list(&mut self, store: &Store, slot: &Arc<TableSlot>) -> Result<(), EngineError> {
         let read = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
-        let mut entries = slot.open(&store.cache)?.iter(read.clone());
+        let mut entries = slot.open(&store.cache)?.iter(read);
         let is_moved = !slot.meta.is_logged;
         if is_moved {
             entries.seek(InternalKey::new(MOVED_KEYS, Trailer::seek(Seq::MAX)))?;
         } else {
             entries.seek_to_first()?;
         }
-        let runs = self.version.levels.iter().flat_map(|level| &level.runs);
-        let sources = runs.map(|run| {
-            let cache = Arc::clone(&store.cache);
-            LevelIter::new(RunView { tables: run.tables.clone(), cache }, read.clone())
-        });
-        let mut tree = MergingIter::new(sources.collect());
         while entries.valid() {
             let key = entries.key();
             let (found, place) = if is_moved {
@@ -122,7 +115,7 @@ impl Cleaning {
                 (place.map(|place| (place.moved_key(), key.user_key.to_vec())), place)
             };
             if let Some((moved, user_key)) = found
-                && is_live(&mut tree, &user_key, moved)?
+                && is_live(&self.version, &store.cache, &user_key, moved)?
             {
                 let slot = Arc::clone(slot);
                 self.live.insert(moved, LiveValue { user_key, place, slot });
@@ -216,22 +209,33 @@ fn origins_in(holders: &Holders<TableSlot>, files: &[Arc<TableSlot>]) -> Vec<Tab
     holders.iter().filter(|(_, held)| is_in(held.file)).map(|(origin, _)| origin).collect()
 }
 
-/// Whether an entry of `tree` says that the value of `user_key` is at `moved`.
+/// Whether an entry of `version` says that the value of `user_key` is at `moved`.
+///
+/// Cost: a read of each table with the key that is not cached; the filters exclude most others.
 fn is_live(
-    tree: &mut MergingIter<LevelIter<RunView>>,
+    version: &Version,
+    cache: &Arc<BlockCache>,
     user_key: &[u8],
     moved: MovedKey,
 ) -> Result<bool, EngineError> {
-    tree.seek(InternalKey::new(user_key, Trailer::seek(Seq::MAX)))?;
-    while tree.valid() && tree.key().user_key == user_key {
-        if tree.key().trailer.kind() == Some(Kind::PutApart) {
-            tree.load_value()?;
-            let place = ApartPlace::decode(tree.value());
-            if place.is_some_and(|place| place.moved_key() == moved) {
-                return Ok(true);
-            }
+    let hash = key_hash(user_key);
+    for run in version.levels.iter().flat_map(|level| &level.runs) {
+        let Some(slot) = run.find(user_key) else { continue };
+        let table = slot.open(cache)?;
+        if !table.may_contain(hash) {
+            continue;
         }
-        tree.next()?;
+        let mut entries = table.iter(TableReadOptions::default());
+        entries.seek(InternalKey::new(user_key, Trailer::seek(Seq::MAX)))?;
+        while entries.valid() && entries.key().user_key == user_key {
+            if entries.key().trailer.kind() == Some(Kind::PutApart) {
+                let place = ApartPlace::decode(entries.value());
+                if place.is_some_and(|place| place.moved_key() == moved) {
+                    return Ok(true);
+                }
+            }
+            entries.next()?;
+        }
     }
     Ok(false)
 }
