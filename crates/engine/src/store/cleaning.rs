@@ -58,10 +58,9 @@ fn choose(
     let mut chosen = Vec::new();
     for one in candidates {
         let with_bytes = live_bytes + one.live_bytes;
-        if moved_len_bytes(with_bytes) > room_bytes
-            || (!chosen.is_empty() && with_bytes > goal_len_bytes)
-        {
-            break;
+        let is_enough = !chosen.is_empty() && with_bytes > goal_len_bytes;
+        if is_enough || moved_len_bytes(with_bytes) > room_bytes {
+            continue;
         }
         live_bytes = with_bytes;
         chosen.push(one.file);
@@ -156,7 +155,8 @@ mod tests {
         );
         assert_eq!(chosen(&files[2..3], false, u64::MAX), [0; 0]);
         assert_eq!(chosen(&files[2..3], true, u64::MAX), [12], "under pressure");
-        assert_eq!(chosen(&files, true, 20 << 20), [11], "as far as there is room");
+        assert_eq!(chosen(&files, true, 20 << 20), [11, 90], "as far as there is room");
+        assert_eq!(chosen(&files, true, 10 << 20), [90], "a shorter one fits");
         assert_eq!(chosen(&[file(1, 64 << 20)], true, u64::MAX), [0; 0], "nothing to gain");
     }
 }

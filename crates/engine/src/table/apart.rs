@@ -18,7 +18,7 @@ use super::format::{corrupt, read_u32, read_u64};
 use super::values::{PLACE_LEN_BYTES, ValuePlace, Values};
 use crate::EngineError;
 use crate::key::ApartEntry;
-use imbrex_files::FileReader;
+use imbrex_files::{Activity, FileReader};
 use std::sync::Arc;
 
 const PLACE_AT: usize = 8;
@@ -86,7 +86,7 @@ impl ApartPlace {
         Some(ApartPlace { origin: read_u64(entry, 0)?, place, frame_len_bytes })
     }
 
-    /// Reads the value of `user_key` from the holder's `file`.
+    /// Reads the value of `user_key` from the holder's `file`, for `activity`.
     ///
     /// # Errors
     /// [`EngineError::Corrupt`]: the value is not the one that was written. [`EngineError::Files`].
@@ -94,9 +94,12 @@ impl ApartPlace {
         self,
         file: &Arc<dyn FileReader>,
         user_key: &[u8],
+        activity: Activity,
         out: &mut Vec<u8>,
     ) -> Result<(), EngineError> {
-        let values = Values::new(Arc::clone(file), file.len_bytes(), self.frame_len_bytes as usize);
+        let file = file.for_activity(activity).unwrap_or_else(|| Arc::clone(file));
+        let len_bytes = file.len_bytes();
+        let values = Values::new(file, len_bytes, self.frame_len_bytes as usize);
         values.read(user_key, &self.place.encode(), None, out)
     }
 }

@@ -40,7 +40,7 @@ use crate::table::{ApartPlace, Table, TableProperties, WrittenEnd};
 use bytes::Bytes;
 use cover::Cover;
 use holders::Holders;
-use imbrex_files::{FileReader, Files, GroupId};
+use imbrex_files::{Activity, FileReader, Files, GroupId};
 pub(crate) use names::TableId;
 use partitions::Partitions;
 use std::cmp::Ordering;
@@ -533,7 +533,7 @@ impl Version {
             });
         };
         if slot.meta.id.0 == place.origin {
-            return place.read(file, user_key, out);
+            return place.read(file, user_key, Activity::User, out);
         }
         let table = slot.open(cache)?;
         table.read_moved(place.moved_key(), out)?;

@@ -36,7 +36,7 @@ use crate::version::edit::TableAdd;
 use crate::version::holders::{HOLDER_LEVEL, Holders};
 use crate::version::{RunId, TableId, TableMeta, TableSlot, Version};
 use imbrex_clockwork::{Budget, Job, Step};
-use imbrex_files::{CommitKind, FileBuffer, FileKind, GroupId, Hints};
+use imbrex_files::{Activity, CommitKind, FileBuffer, FileKind, GroupId, Hints};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -96,7 +96,7 @@ impl Cleaning {
 
     /// Lists the live values of a file.
     fn list(&mut self, store: &Store, slot: &Arc<TableSlot>) -> Result<(), EngineError> {
-        let read = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+        let read = TableReadOptions { fill_cache: false, ..for_cleaning() };
         let mut entries = slot.open(&store.cache)?.iter(read);
         let is_moved = !slot.meta.is_logged;
         if is_moved {
@@ -131,6 +131,7 @@ impl Cleaning {
             group: Some(GroupId(self.table.0)),
             stream: self.keyspace.id.0,
             purpose: CommitKind::Upkeep,
+            activity: Activity::Cleaning,
             ..Hints::new(FileKind::Table)
         };
         let options = TableOptions {
@@ -156,7 +157,7 @@ impl Cleaning {
         let LiveValue { user_key, place, slot } = value;
         let mut bytes = Vec::new();
         let read = match (place, slot.file()) {
-            (Some(place), Some(file)) => place.read(file, user_key, &mut bytes),
+            (Some(place), Some(file)) => place.read(file, user_key, Activity::Cleaning, &mut bytes),
             _ => slot.open(&store.cache).and_then(|table| table.read_moved(moved, &mut bytes)),
         };
         read.inspect_err(|_| self.unread = Some(slot.meta.id))?;
@@ -203,6 +204,10 @@ impl Cleaning {
     }
 }
 
+fn for_cleaning() -> TableReadOptions {
+    TableReadOptions { activity: Activity::Cleaning, ..TableReadOptions::default() }
+}
+
 /// The origins whose values are in `files`.
 fn origins_in(holders: &Holders<TableSlot>, files: &[Arc<TableSlot>]) -> Vec<TableId> {
     let is_in = |id: TableId| files.iter().any(|file| file.meta.id == id);
@@ -225,7 +230,7 @@ fn is_live(
         if !table.may_contain(hash) {
             continue;
         }
-        let mut entries = table.iter(TableReadOptions::default());
+        let mut entries = table.iter(for_cleaning());
         entries.seek(InternalKey::new(user_key, Trailer::seek(Seq::MAX)))?;
         while entries.valid() && entries.key().user_key == user_key {
             if entries.key().trailer.kind() == Some(Kind::PutApart) {

@@ -81,6 +81,45 @@ pub(crate) fn prefix_len(store: &Store) -> u64 {
     count
 }
 
+/// A copy has the files that only hold values, and a second copy those that are new.
+#[test]
+fn values_that_are_apart_are_copied_and_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::by_name("imbrex-zones").unwrap();
+    let [source, restored] =
+        ["source", "restored"].map(|name| Place::new(dir.path(), name, layout));
+    source.create().close().unwrap();
+    let tune = |options: &mut imbrex_engine::Options| {
+        options.memtable_len_bytes = 1 << 20;
+        options.values_apart_from_bytes = 10_000;
+    };
+    let store = source.options().engine(tune).open(&source.main).unwrap();
+    let long = |key: u32, round: u32| (key ^ (round << 16)).to_le_bytes().repeat(8000);
+    let target = dir.path().join("copies");
+    for round in 0..2 {
+        for key in (0..200_u32).filter(|key| round == 0 || key % 3 == 0) {
+            store.put(key.to_be_bytes(), long(key, round)).unwrap();
+        }
+        store.compact().unwrap();
+        store.backup(&target, &BackupOptions::default()).unwrap();
+    }
+    let apart = store.metrics().keyspaces[0].values_apart;
+    assert!(apart.file_count > 0, "{apart:?}");
+    store.close().unwrap();
+    let found = copies(&target, true, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(found.iter().all(|copy| copy.findings.is_empty()), "{found:?}");
+    restored.create().close().unwrap();
+    let report = restored.restore(&target).unwrap();
+    assert!(!report.by_entries, "{report:?}");
+    let store = restored.open();
+    for key in 0..200_u32 {
+        let expected = long(key, u32::from(key % 3 == 0));
+        assert_eq!(store.get(key.to_be_bytes()).unwrap().as_deref(), Some(&expected[..]), "{key}");
+    }
+    assert!(store.stack().db.check().unwrap().is_sound());
+    store.close().unwrap();
+}
+
 /// B1: a copy made while another thread writes has all that was acknowledged before, and no gap.
 #[test]
 fn a_copy_during_a_load_is_of_one_moment() {
