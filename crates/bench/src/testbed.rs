@@ -247,10 +247,10 @@ fn store_options(options: &TestbedOptions, usual: Options) -> Result<Options, Be
     let set = |to: &mut u64, from: Option<ByteSize>| *to = from.map_or(*to, |bytes| bytes.0);
     set(&mut store.memtable_len_bytes, options.write_buffer_size);
     set(&mut store.block_cache_len_bytes, options.cache_size);
-    if let Some(bytes) = options.values_apart {
-        store.values_apart_from_bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
-    }
     let keyspace = &mut store.keyspace;
+    if let Some(bytes) = options.values_apart {
+        keyspace.values_apart_from_bytes = u32::try_from(bytes.0).unwrap_or(u32::MAX);
+    }
     set(&mut keyspace.table_len_bytes, options.target_file_size_base);
     if let Some(compression) = options.compression_type {
         keyspace.compression = match compression {

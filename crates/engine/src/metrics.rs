@@ -99,7 +99,7 @@ pub struct KeyspaceMetrics {
     pub unsorted_len_bytes: u64,
     /// With lazy leveling: its partitions.
     pub partitions: Option<PartitionMetrics>,
-    /// Files with values that are apart from their keys ([`crate::Options::values_apart_from_bytes`]).
+    /// Files with values that are apart from their keys ([`crate::KeyspaceOptions::values_apart_from_bytes`]).
     pub values_apart: ValuesApartMetrics,
 }
 

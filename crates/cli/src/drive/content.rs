@@ -28,6 +28,10 @@ pub(super) struct NewContent {
     /// because they rewrite the tracks of two such tables together [default: set by the layout]
     #[arg(long, value_name = "SIZE", requires = "no_store")]
     table_len: Option<ByteSize>,
+    /// Write values from this length on once, apart from their keys, such as 64KiB: for a store of objects
+    /// [default: values are beside their keys, and compactions write them again]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["no_store", "blank"])]
+    values_apart: Option<ByteSize>,
 }
 
 impl NewContent {
@@ -61,6 +65,10 @@ impl NewContent {
         let mut formatting = Formatting::new(path, geometry, asked, format_id)?;
         if let Some(ByteSize(len_bytes)) = self.table_len {
             formatting.recipe.placement_options.unit_len = Blocks::holding(len_bytes);
+        }
+        if let Some(ByteSize(len_bytes)) = self.values_apart {
+            let from = &mut formatting.recipe.options.keyspace.values_apart_from_bytes;
+            *from = u32::try_from(len_bytes).unwrap_or(u32::MAX);
         }
         Ok(formatting)
     }

@@ -48,6 +48,12 @@ fn holds(store: &Store, metrics: &Metrics) -> String {
         let lines = if line_count <= LEVEL_LINE_COUNT_MAX { level_lines(keyspace) } else { vec![] };
         row(&format!("keyspace {}", keyspace.name), in_all(keyspace));
         lines.into_iter().for_each(|(name, text)| row(&format!("  {name}"), text));
+        let apart = keyspace.values_apart;
+        if apart.file_count > 0 {
+            let (live, all) = (bytes(apart.live_bytes), bytes(apart.len_bytes));
+            let files = counted(apart.file_count as u64, "file");
+            row("  values apart", format!("{live} live in {files} of {all}"));
+        }
     }
     if let Some(more) = metrics.keyspaces.len().checked_sub(KEYSPACE_COUNT_MAX).filter(|&n| n > 0) {
         row("", format!("and {}; --all lists them", counted(more as u64, "more keyspace")));

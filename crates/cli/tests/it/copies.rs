@@ -488,3 +488,36 @@ fn a_drive_that_holds_anything_else_is_no_target() {
     fs::write(&foreign, "not a drive at all".repeat(1000)).unwrap();
     drive.run("backup", &[text(&foreign)]).fails(4, &["not an Imbrex drive image"]);
 }
+
+/// A store of objects: long values are apart, and every command finds them.
+#[test]
+fn values_apart_are_an_option_of_a_new_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("objects.imbrex");
+    let at = text(&at);
+    imbrex(&["drive", "create", at, "--capacity", "512MiB", "--values-apart", "64KiB"]).ok();
+    let lines = |round: u32| {
+        let line = |key: u32| {
+            let value = format!("{key} {round} ").repeat(20_000);
+            format!("{{\"key\":\"key{key:06}\",\"value\":\"{value}\"}}\n")
+        };
+        (0..200).map(line).collect::<String>()
+    };
+    imbrex_with(lines(1).as_bytes(), &["load", at, "-"]).ok();
+    imbrex(&["compact", at]).ok();
+    let stats = imbrex(&["stats", at]).ok();
+    assert!(stats.contains("values apart"), "{stats}");
+    imbrex_with(lines(2).as_bytes(), &["load", at, "-"]).ok();
+    imbrex(&["compact", at]).ok();
+    assert!(imbrex(&["get", at, "key000007"]).ok().starts_with("7 2 7 2 "));
+    assert_eq!(imbrex(&["scan", at, "--format", "json"]).ok().lines().count(), 200);
+    imbrex(&["check", at]).ok();
+    let target = dir.path().join("copies");
+    imbrex(&["backup", at, text(&target)]).ok();
+    let copy = dir.path().join("copy.imbrex");
+    imbrex(&["drive", "create", text(&copy), "--capacity", "512MiB"]).ok();
+    imbrex(&["restore", text(&target), text(&copy)]).ok();
+    assert_eq!(content(text(&copy)), content(at));
+    let dumped = imbrex(&["dump", at, "versions"]).ok();
+    assert!(dumped.contains("bytes of values of table"), "{dumped}");
+}

@@ -88,7 +88,6 @@ pub(crate) fn recover(
     runtime: Runtime,
     mut options: Options,
 ) -> Result<(Store, Recovery), EngineError> {
-    options.logs_are_tables |= options.values_apart_from_bytes > 0;
     let mut recovery = Recovery::default();
     let is_read_only = options.open_mode != OpenMode::ReadWrite;
     if files.is_in_part() && !options.open_mode.is_in_part() {
@@ -104,6 +103,8 @@ pub(crate) fn recover(
         records = files.app_records();
     }
     let mut state = decode_records(&records)?;
+    let mut all = state.keyspaces.values();
+    options.logs_are_tables |= all.any(|entry| entry.record.options.values_apart_from_bytes > 0);
     let losses = (options.open_mode == OpenMode::Salvage).then(Arc::<Losses>::default);
     let mut lost = BTreeMap::new();
     if options.open_mode.is_in_part() {

@@ -48,11 +48,6 @@ pub struct Options {
     /// data not yet compacted costs a seek per value. The option is for stores with one keyspace: a
     /// log with writes of several is flushed as usual.
     pub logs_are_tables: bool,
-    /// Values from this length on are written once: compactions leave them in the file of the log, and merge the
-    /// keys alone. The space of values that were overwritten or deleted comes back when a file holds none that is
-    /// live, or is cleaned. 0 for no such values. The option implies [`Options::logs_are_tables`]. Values that are
-    /// apart already stay so without it.
-    pub values_apart_from_bytes: usize,
     /// Whether logs are written to the flash drive while a compaction runs (`offload`). It needs
     /// files on two drives.
     pub offloads: bool,
@@ -133,7 +128,6 @@ impl Default for Options {
             log_len_bytes_max: 256 << 20,
             log_frame_len_bytes: 64 << 10,
             logs_are_tables: false,
-            values_apart_from_bytes: 0,
             offloads: false,
             flushes_to_flash: false,
             offload_delay_ns: 0,
@@ -279,6 +273,12 @@ pub struct KeyspaceOptions {
     /// The number of tables of level 1 that may cover one key before SMRDB's compaction merges some
     /// of them.
     pub overlap_count_max: u32,
+    /// Values from this length on are written once: compactions leave them in the file of the log, and merge the
+    /// keys alone. The space of values that were overwritten or deleted comes back when a file holds none that is
+    /// live, or is cleaned. 0 for no such values. The store's logs become tables then, as with
+    /// [`Options::logs_are_tables`]; if the keyspace is created in a store that is open and no other has such values, from
+    /// the next opening on.
+    pub values_apart_from_bytes: u32,
 }
 
 impl Default for KeyspaceOptions {
@@ -299,6 +299,7 @@ impl Default for KeyspaceOptions {
             victim_growth: VictimGrowth::default(),
             histogram_len_bytes: 0,
             overlap_count_max: 16,
+            values_apart_from_bytes: 0,
         }
     }
 }

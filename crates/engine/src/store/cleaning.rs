@@ -86,9 +86,10 @@ fn candidates(holders: &Holders<TableSlot>, plans: &Plans) -> Vec<Candidate> {
 impl Store {
     /// Whether values are apart, or may be.
     pub(crate) fn may_have_values_apart(&self) -> bool {
-        let has_holders =
-            |keyspace: &Arc<KeyspaceState>| !keyspace.view().version.holders.is_empty();
-        self.options.values_apart_from_bytes > 0 || self.all_keyspaces().iter().any(has_holders)
+        self.all_keyspaces().iter().any(|keyspace| {
+            let has_holders = !keyspace.view().version.holders.is_empty();
+            has_holders || keyspace.fitted.values_apart_from_bytes > 0
+        })
     }
 
     /// The files with values that are to be cleaned now, and their keyspace.

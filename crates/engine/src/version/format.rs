@@ -152,7 +152,8 @@ fn version_of(edit: &VersionEdit) -> u16 {
     let has_values = !edit.values_placed.is_empty()
         || !edit.values_released.is_empty()
         || !edit.values_moved.is_empty()
-        || edit.tables_added.iter().any(|add| add.level == HOLDER_LEVEL);
+        || edit.tables_added.iter().any(|add| add.level == HOLDER_LEVEL)
+        || edit.keyspaces_created.iter().any(|made| made.options.values_apart_from_bytes > 0);
     if has_values {
         FORMAT_VERSION
     } else if !edit.totals.is_empty() {
@@ -202,7 +203,7 @@ fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
         options.grandparent_table_count_max,
         options.histogram_len_bytes,
         options.overlap_count_max,
-        0,
+        options.values_apart_from_bytes,
     ] {
         out.extend_from_slice(&number.to_le_bytes());
     }
@@ -421,8 +422,8 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
         grandparent_table_count_max: from.u32()?,
         histogram_len_bytes: from.u32()?,
         overlap_count_max: from.u32()?,
+        values_apart_from_bytes: from.u32()?,
     };
-    from.zeroes(4)?;
     options.check().map_err(|error| from.bad(error.to_string()))?;
     let name_len_bytes = from.left();
     Ok(KeyspaceRecord { id, name: from.text(name_len_bytes)?, options })

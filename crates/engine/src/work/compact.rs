@@ -118,7 +118,7 @@ impl Running {
             apart_len_bytes: if self.plan.tables().any(|slot| slot.is_on_flash()) {
                 0
             } else {
-                store.options.values_apart_from_bytes
+                self.keyspace.fitted.values_apart_from_bytes as usize
             },
         };
         Ok(MergeTask::new(MergingIter::new(sources.collect()), spec))

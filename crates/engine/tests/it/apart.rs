@@ -3,13 +3,14 @@
 use crate::stage::{Stage, key, seeded, small};
 use imbrex_clockwork::Prng;
 use imbrex_engine::inspect::ValuesApartMetrics;
-use imbrex_engine::{Db, Options, ReadOptions, WriteOptions};
+use imbrex_engine::{Db, KeyspaceOptions, Options, ReadOptions, WriteOptions};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn apart() -> Options {
-    Options { values_apart_from_bytes: 2000, ..small() }
+    let keyspace = KeyspaceOptions { values_apart_from_bytes: 2000, ..small().keyspace };
+    Options { keyspace, ..small() }
 }
 
 fn value(prng: &mut Prng, len_bytes: u64) -> Vec<u8> {
@@ -111,7 +112,7 @@ fn readers_find_values_in_logs_and_in_files_that_cleaning_wrote() {
     assert!(seen == before, "an iterator from before");
     drop((iter, snapshot));
     db.close().unwrap();
-    // The option is not needed to read, nor to clean.
+    // The keyspace records the option.
     let db = stage.reopen(small()).unwrap();
     compare(&db, &map);
     overwrite(&db, &mut map, &mut prng, 800, 1600);

@@ -170,7 +170,8 @@ fn a_sound_store_is_found_whole() {
         let options = if seed % 3 == 2 { small_gear() } else { plain() };
         // Some values are apart, and cleaning moves some of them.
         let from_bytes = if seed % 2 == 1 { 100 } else { 0 };
-        let options = Options { values_apart_from_bytes: from_bytes, ..options };
+        let keyspace = KeyspaceOptions { values_apart_from_bytes: from_bytes, ..options.keyspace };
+        let options = Options { keyspace, ..options };
         let (stage, history) = stage(seed, &options);
         let (right_count, doubts) = check(&stage, &history, seed);
         assert_eq!(right_count, history.len(), "seed {seed}: {doubts:?}");

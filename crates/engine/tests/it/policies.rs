@@ -16,6 +16,10 @@ pub(crate) fn policies() -> [(&'static str, Options); 7] {
         change(&mut keyspace);
         Options { memtable_len_bytes: 16 << 10, keyspace, ..small() }
     };
+    let apart = |options: Options| {
+        let keyspace = KeyspaceOptions { values_apart_from_bytes: 300, ..options.keyspace };
+        Options { keyspace, ..options }
+    };
     let lazy = with(|keyspace| {
         keyspace.compaction = CompactionKind::Lazy;
         keyspace.base_level_len_bytes = 80 << 10;
@@ -23,8 +27,8 @@ pub(crate) fn policies() -> [(&'static str, Options); 7] {
         keyspace.l0_stop_run_count = 48;
     });
     [
-        ("apart", Options { values_apart_from_bytes: 300, ..small() }),
-        ("lazy and apart", Options { values_apart_from_bytes: 300, ..lazy.clone() }),
+        ("apart", apart(small())),
+        ("lazy and apart", apart(lazy.clone())),
         ("bands", Options { logs_are_tables: true, ..small() }),
         ("single", with(|keyspace| keyspace.victim_growth = VictimGrowth::Single)),
         (

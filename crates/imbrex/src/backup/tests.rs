@@ -88,12 +88,12 @@ fn values_that_are_apart_are_copied_and_restored() {
     let layout = Layout::by_name("imbrex-zones").unwrap();
     let [source, restored] =
         ["source", "restored"].map(|name| Place::new(dir.path(), name, layout));
-    source.create().close().unwrap();
     let tune = |options: &mut imbrex_engine::Options| {
         options.memtable_len_bytes = 1 << 20;
-        options.values_apart_from_bytes = 10_000;
+        options.keyspace.values_apart_from_bytes = 10_000;
     };
-    let store = source.options().engine(tune).open(&source.main).unwrap();
+    let shape = Shape { capacity_bytes: Some(512 << 20), ..Shape::default() };
+    let store = source.options().engine(tune).shape(shape).create(&source.main).unwrap();
     let long = |key: u32, round: u32| (key ^ (round << 16)).to_le_bytes().repeat(8000);
     let target = dir.path().join("copies");
     for round in 0..2 {

@@ -101,7 +101,7 @@ pub(crate) fn draw_options(rig: &mut Rig) -> Options {
     }
     let mut options = draw_lengths(&mut rig.prng);
     if rig.prng.chance(1, 4) {
-        options.values_apart_from_bytes = 64 << rig.prng.below(6);
+        options.keyspace.values_apart_from_bytes = 64 << rig.prng.below(6);
     }
     rig.scenario.fit(options, &mut rig.prng)
 }
