@@ -87,6 +87,7 @@ impl Db {
             files: Arc::clone(&store.files),
             runtime: store.runtime.clone(),
             options: store.options.clone(),
+            places_all_values: false,
             state,
             lens: RecordLens::of(&[record.to_vec()]),
             is_read_only: true,

@@ -103,6 +103,7 @@ pub(crate) fn recover(
         records = files.app_records();
     }
     let mut state = decode_records(&records)?;
+    let places_all_values = options.logs_are_tables;
     let mut all = state.keyspaces.values();
     options.logs_are_tables |= all.any(|entry| entry.record.options.values_apart_from_bytes > 0);
     let losses = (options.open_mode == OpenMode::Salvage).then(Arc::<Losses>::default);
@@ -115,8 +116,18 @@ pub(crate) fn recover(
     attach(&state, &*files, &|id| id.file_name())?;
     let lens = RecordLens::of(&records);
     let checkpoint = None;
-    let start =
-        Start { files, runtime, options, state, lens, is_read_only, checkpoint, losses, lost };
+    let start = Start {
+        files,
+        runtime,
+        options,
+        places_all_values,
+        state,
+        lens,
+        is_read_only,
+        checkpoint,
+        losses,
+        lost,
+    };
     let store = Store::new(start);
     match is_read_only {
         true => read_logs(&store, &mut recovery)?,

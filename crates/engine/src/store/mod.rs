@@ -82,6 +82,8 @@ pub(crate) struct Store {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) runtime: Runtime,
     pub(crate) options: Options,
+    /// Whether logs become tables whatever the keyspaces say.
+    places_all_values: bool,
     /// The lengths that the drive has room for.
     pub(crate) limits: Limits,
     checkpoint: Option<String>,
@@ -136,6 +138,8 @@ pub(crate) struct Start {
     pub(crate) files: Arc<dyn Files>,
     pub(crate) runtime: Runtime,
     pub(crate) options: Options,
+    /// Whether logs become tables whatever the keyspaces say.
+    pub(crate) places_all_values: bool,
     pub(crate) state: StoreState,
     /// The lengths of the state's records in the catalog.
     pub(crate) lens: RecordLens,
@@ -152,7 +156,7 @@ impl Store {
     /// A store over a state whose tables are attached, without a log and without jobs.
     pub(crate) fn new(start: Start) -> Store {
         let Start { files, runtime, options, state, lens, is_read_only, .. } = start;
-        let Start { checkpoint, losses, lost, .. } = start;
+        let Start { checkpoint, losses, lost, places_all_values, .. } = start;
         let last_seq = state.counters.last_seq;
         let totals = TotalsBefore {
             recorded: state.totals.clone(),
@@ -195,10 +199,21 @@ impl Store {
             files,
             runtime,
             options,
+            places_all_values,
             limits,
             checkpoint,
             losses,
             lost,
+        }
+    }
+
+    /// Whether a value of `len_bytes` of `keyspace` may stay in the log when the log becomes a table. Shorter ones
+    /// are written again, beside their keys: a merge would read each by itself.
+    #[inline]
+    pub(crate) fn may_stay_in_log(&self, keyspace: &KeyspaceState, len_bytes: usize) -> bool {
+        match keyspace.fitted.values_apart_from_bytes {
+            0 => self.places_all_values,
+            from_bytes => len_bytes >= from_bytes as usize,
         }
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn write_one(
     let (wal, position, content) = log(store, &writer, &op.parts())?;
     let view = keyspace.view();
     view.active.note_log(writer.log);
-    if store.options.logs_are_tables {
+    if store.options.logs_are_tables && store.may_stay_in_log(keyspace, value.len()) {
         let place = content.advanced(op.value_offset(), wal.frame_len_bytes());
         view.active.note_place(writer.log, wal, seq, place);
     }
@@ -121,9 +121,10 @@ pub(crate) fn write_batch(
     let mut last_seq = first_seq;
     for (seq, op) in batch.view().ops() {
         let keyspace = touched.iter().find(|keyspace| keyspace.id == op.keyspace);
-        let view = keyspace.expect("every keyspace of the batch was looked up").view();
+        let keyspace = keyspace.expect("every keyspace of the batch was looked up");
+        let view = keyspace.view();
         view.active.note_log(log);
-        if store.options.logs_are_tables {
+        if store.options.logs_are_tables && store.may_stay_in_log(keyspace, op.value.len()) {
             let place = content.advanced(op.value_offset, wal.frame_len_bytes());
             view.active.note_place(log, &wal, seq, place);
         }

@@ -2,6 +2,7 @@
 
 use crate::stage::{Stage, key, seeded, small};
 use imbrex_clockwork::Prng;
+use imbrex_disk::Disk;
 use imbrex_engine::inspect::ValuesApartMetrics;
 use imbrex_engine::{Db, KeyspaceOptions, Options, ReadOptions, WriteOptions};
 use std::collections::BTreeMap;
@@ -70,7 +71,8 @@ fn long_values_are_written_once_however_often_their_keys_are_merged() {
         let metrics = db.metrics();
         (metrics.log_bytes, metrics.flush_out_bytes + metrics.compaction_out_bytes)
     };
-    let (log_bytes, apart_bytes) = written(apart());
+    let keyspace = KeyspaceOptions { values_apart_from_bytes: 100, ..small().keyspace };
+    let (log_bytes, apart_bytes) = written(Options { keyspace, ..small() });
     let (_, beside_bytes) = written(small());
     assert!(2 * apart_bytes < log_bytes, "{apart_bytes} bytes beside a log of {log_bytes}");
     assert!(
@@ -202,4 +204,27 @@ fn power_cuts_lose_nothing_that_was_synced() {
             compare(&db, &map);
         }
     }
+}
+
+/// Only long values stay in the logs: a merge would read each short one by itself.
+#[test]
+fn short_values_are_beside_their_keys_from_the_first_flush() {
+    let reads = |from_bytes: u32| {
+        let stage = seeded(96, 7);
+        let keyspace = KeyspaceOptions { values_apart_from_bytes: from_bytes, ..small().keyspace };
+        let db = stage.create(Options { keyspace, ..small() });
+        let mut prng = Prng::new(7);
+        for n in 0..3000 {
+            let value = value(&mut prng, 900);
+            db.default_keyspace().put(key(n), value).unwrap();
+        }
+        db.default_keyspace().compact_range(None, None).unwrap();
+        let work = db.metrics();
+        assert_eq!(work.keyspaces[0].unsorted_len_bytes, 0);
+        (stage.disk.counters().reads, work.flush_out_bytes)
+    };
+    let (plain_reads, plain_bytes) = reads(0);
+    let (mixed_reads, mixed_bytes) = reads(2000);
+    assert_eq!(mixed_bytes, plain_bytes);
+    assert!(mixed_reads <= plain_reads + plain_reads / 10, "{mixed_reads} for {plain_reads}");
 }
