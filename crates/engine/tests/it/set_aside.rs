@@ -156,7 +156,9 @@ fn a_compaction_copies_no_rotten_bit() {
                 filled.compare(name);
             }
         }
-        assert!(refused_count > 0, "{name}: no compaction met the rot");
+        // A merge copies no value that is apart, and does not read it.
+        let reads_values = options.keyspace.values_apart_from_bytes == 0;
+        assert!(refused_count > 0 || !reads_values, "{name}: no compaction met the rot");
     }
 }
 
