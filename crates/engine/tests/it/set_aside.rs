@@ -96,7 +96,11 @@ impl Filled {
 #[test]
 fn one_damaged_table_holds_up_nothing_but_what_lies_over_it() {
     let leveled = [("leveled", small()), ("gear", small_gear())];
-    for (name, options) in share_of(policies().into_iter().chain(leveled)) {
+    // Without its values, the whole last level is one table, and everything lies over it.
+    let has_several =
+        |(_, options): &(&str, Options)| options.keyspace.values_apart_from_bytes == 0;
+    let all = policies().into_iter().chain(leveled).filter(has_several);
+    for (name, options) in share_of(all) {
         let mut filled = Filled::new(options.clone(), 5);
         let last_level = filled.last_level();
         let table = filled.tables(|table| table.level == last_level).swap_remove(0);
