@@ -294,9 +294,9 @@ pub struct Metrics {
     pub running: Vec<RunningCompaction>,
     /// How much may be written before puts are refused, without any cleaning.
     pub slack_bytes: u64,
-    /// Bytes read by compactions.
+    /// Bytes read by compactions, and by cleanings of values apart.
     pub compaction_in_bytes: u64,
-    /// Bytes written by compactions.
+    /// Bytes written by compactions, and by cleanings of values apart.
     pub compaction_out_bytes: u64,
     /// Bytes written by flushes and compactions, per byte of the user.
     pub write_amp_ratio: f64,

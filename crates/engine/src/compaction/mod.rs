@@ -19,8 +19,8 @@
 //!       P1 and P3, the tables over it stay where they are; everything else is compacted as usual.
 //!       Writes are refused only when they would stall because of such a table, or when enough
 //!       tables are set aside to show that the drive is failing.
-//!   P6  A merge that has not read exactly as many entries as its inputs have is refused: a lost write
-//!       may leave a block with the bytes of an earlier table of the same number.
+//!   P6  A merge that has not read exactly as many entries as its whole inputs have changes nothing, and
+//!       its first input is treated like one that cannot be read (P5).
 //!
 //! Sources: LevelDB's leveled compaction (round-robin victims, trivial moves, the limit on
 //! grandparents); RocksDB's choice of the victim with the least overlap.

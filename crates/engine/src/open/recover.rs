@@ -249,6 +249,28 @@ pub(crate) fn leave_out(
             }
         }
     }
+    let damaged = |reason| EngineError::Corrupt {
+        structure: "version",
+        file: "the catalog".to_owned(),
+        offset: 0,
+        reason,
+    };
+    state.apply(&edit).map_err(damaged)?;
+    let edit = leave_out_holders(state, files, file_name, losses, &mut left_out)?;
+    state.apply(&edit).map_err(damaged)?;
+    Ok(left_out)
+}
+
+/// An edit without the files that only hold values and cannot be opened. A table that was left out of its level may
+/// be such a file from then on.
+fn leave_out_holders(
+    state: &StoreState,
+    files: &dyn Files,
+    file_name: &dyn Fn(TableId) -> String,
+    losses: Option<&Losses>,
+    left_out: &mut LeftOut,
+) -> Result<VersionEdit, EngineError> {
+    let mut edit = VersionEdit::default();
     for entry in state.keyspaces.values() {
         for slot in entry.version.holders.alone() {
             let (name, file_name) = (slot.meta.id.file_name(), file_name(slot.meta.id));
@@ -268,18 +290,11 @@ pub(crate) fn leave_out(
             }
             let held = entry.version.holders.iter();
             let lost = held.filter(|(_, held)| held.file == slot.meta.id);
-            edit.values_released
-                .extend(lost.map(|(origin, held)| (entry.record.id, origin, held.live_bytes)));
+            let id = entry.record.id;
+            edit.values_released.extend(lost.map(|(origin, held)| (id, origin, held.live_bytes)));
         }
     }
-    let damaged = |reason| EngineError::Corrupt {
-        structure: "version",
-        file: "the catalog".to_owned(),
-        offset: 0,
-        reason,
-    };
-    state.apply(&edit).map_err(damaged)?;
-    Ok(left_out)
+    Ok(edit)
 }
 
 /// Whether a file cannot be opened because it is on a flash drive that is not present.

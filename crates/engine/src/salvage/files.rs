@@ -319,20 +319,24 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Adds the files in which entries of the keyspace may have their values: those that cleaning wrote, the newest
-    /// first, then the tables with logs that the keyspace has not, and those that it has in part.
+    /// Adds the files in which entries of the keyspace may have their values. Those that cleaning wrote come first,
+    /// whole ones and the newest before others: values only die, so each has all that are live. Then come tables with
+    /// logs.
     fn add_holders(&mut self, plan: &KeyspacePlan) {
         let is_own = |table: &&FoundTable| {
             table.fact.origin.as_ref().is_some_and(|origin| origin.keyspace == plan.id)
         };
         let own = self.tables.iter().filter(|(_, table)| is_own(table));
-        let mut own: Vec<(u64, bool)> =
-            own.map(|(&number, table)| (number, is_moved(table))).collect();
-        own.sort_by_key(|&(number, is_moved)| std::cmp::Reverse((is_moved, number)));
+        let own: Vec<(u64, bool)> = own.map(|(&number, table)| (number, is_moved(table))).collect();
+        let mut own: Vec<_> = own
+            .into_iter()
+            .map(|(number, is_moved)| (is_moved, self.is_whole(number), number))
+            .collect();
+        own.sort_by_key(|&order| std::cmp::Reverse(order));
         let in_levels: BTreeSet<u64> =
             self.edit.tables_added.iter().map(|add| add.meta.id.0).collect();
         let mut known = BTreeSet::new();
-        for (number, is_moved) in own {
+        for (is_moved, _, number) in own {
             let is_logged = self.join(number).is_some_and(|(spot, _)| spot.footer.is_logged());
             if !is_moved && (!is_logged || known.contains(&number)) {
                 continue;

@@ -97,6 +97,14 @@ impl Store {
         &self,
         plans: &Plans,
     ) -> Option<(Arc<KeyspaceState>, Vec<Arc<TableSlot>>)> {
+        // Asked often, and most stores have no such values.
+        let holding: Vec<_> = due::compacted_keyspaces(self)
+            .map(|keyspace| (Arc::clone(&keyspace.view().version), keyspace))
+            .filter(|(version, _)| !version.holders.is_empty())
+            .collect();
+        if holding.is_empty() {
+            return None;
+        }
         let space = self.files.space();
         let is_blocked = |at: &CompactionTriedAt| !at.is_over(&space);
         if plans.cleaning.is_some()
@@ -111,11 +119,7 @@ impl Store {
         }
         let next_id = self.next_id.load(Ordering::Relaxed);
         let room_bytes = self.room().gaining_len_bytes;
-        due::compacted_keyspaces(self).find_map(|keyspace| {
-            let version = Arc::clone(&keyspace.view().version);
-            if version.holders.is_empty() {
-                return None;
-            }
+        holding.into_iter().find_map(|(version, keyspace)| {
             let all = candidates(&version.holders, plans);
             let chosen = choose(all, next_id, is_short, self.limits.memtable_len_bytes, room_bytes);
             let slots = version.holders.alone().filter(|slot| chosen.contains(&slot.meta.id));

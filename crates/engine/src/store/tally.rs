@@ -36,6 +36,12 @@ impl CompactionLog {
         }
     }
 
+    /// Counts a cleaning of values, which reads and writes data again as a compaction does.
+    pub(crate) fn note_cleaning(&mut self, in_len_bytes: u64, out_len_bytes: u64) {
+        self.in_len_bytes += in_len_bytes;
+        self.out_len_bytes += out_len_bytes;
+    }
+
     /// Records the plan of a failed compaction.
     pub(crate) fn note_failure(&mut self, plan: String) {
         self.failures.push_back(plan);

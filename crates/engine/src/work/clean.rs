@@ -62,6 +62,8 @@ struct Cleaning {
     live: BTreeMap<MovedKey, LiveValue>,
     table: TableId,
     builder: Option<TableBuilder>,
+    /// The length of the values that were read.
+    moved_bytes: u64,
     /// The file that could not be read.
     unread: Option<TableId>,
 }
@@ -71,7 +73,17 @@ impl Cleaning {
         let version = Arc::clone(&keyspace.view().version);
         let table = TableId(store.new_id());
         let (unlisted, live) = (files.clone(), BTreeMap::new());
-        Cleaning { keyspace, files, unlisted, version, live, table, builder: None, unread: None }
+        Cleaning {
+            keyspace,
+            files,
+            unlisted,
+            version,
+            live,
+            table,
+            builder: None,
+            moved_bytes: 0,
+            unread: None,
+        }
     }
 
     /// Works on about `len_bytes`; returns true once the cleaning is durable.
@@ -162,7 +174,7 @@ impl Cleaning {
         };
         read.inspect_err(|_| self.unread = Some(slot.meta.id))?;
         let builder = self.builder.as_mut().expect("it was begun before the first value");
-        store.tally.values_moved_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.moved_bytes += bytes.len() as u64;
         builder.add(&moved.value_entry(), Trailer::new(Seq(0), Kind::Put), &bytes);
         Ok(bytes.len() as u64)
     }
@@ -185,6 +197,7 @@ impl Cleaning {
             meta = Some(TableMeta { group, group_table_count: 1, ..of });
         }
         let table = self.table;
+        let out_len_bytes = meta.as_ref().map_or(0, |meta: &TableMeta| meta.len_bytes);
         store.commit_with(|state| {
             let mut change = Change { kind: CommitKind::Upkeep, ..Change::default() };
             let Some(entry) = state.keyspaces.get(&keyspace) else { return Ok(change) };
@@ -200,7 +213,10 @@ impl Cleaning {
                 origins.into_iter().map(|origin| (keyspace, origin, table)).collect();
             change.add = add;
             Ok(change)
-        })
+        })?;
+        store.tally.values_moved_bytes.fetch_add(self.moved_bytes, Ordering::Relaxed);
+        store.tally.compactions.lock().note_cleaning(self.moved_bytes, out_len_bytes);
+        Ok(())
     }
 }
 

@@ -61,13 +61,15 @@ pub(crate) struct Running {
     /// `None` for a move.
     task: Option<MergeTask<MergingIter<LevelIter<RunView>>>>,
     start_ns: u64,
+    /// The first input of a merge that has not read all entries (P6).
+    miscounted: Option<TableId>,
 }
 
 impl Running {
     fn start(store: &Store, keyspace: Arc<KeyspaceState>, plan: Plan) -> Result<Running, Failure> {
         let group = GroupId(store.new_id());
         let start_ns = store.runtime.clock.now_ns();
-        let mut running = Running { keyspace, plan, group, task: None, start_ns };
+        let mut running = Running { keyspace, plan, group, task: None, start_ns, miscounted: None };
         if running.plan.work == Work::Merge {
             running.task = Some(running.merge(store)?);
         }
@@ -176,7 +178,7 @@ impl Running {
     /// Works on about `len_bytes`; returns true once the compaction is durable.
     fn step(&mut self, store: &Store, len_bytes: u64) -> Result<bool, Failure> {
         let went = self.go_on(store, len_bytes);
-        went.map_err(|error| Failure { error, unread: self.unread() })
+        went.map_err(|error| Failure { error, unread: self.unread().or(self.miscounted) })
     }
 
     fn go_on(&mut self, store: &Store, len_bytes: u64) -> Result<bool, EngineError> {
@@ -236,17 +238,17 @@ impl Running {
     }
 
     /// Checks that the merge has read every entry of its inputs, before they go (P6).
-    fn check_count(&self, read_count: u64) -> Result<(), EngineError> {
+    fn check_count(&mut self, read_count: u64) -> Result<(), EngineError> {
         let is_partial =
             self.plan.stop.is_some() || self.plan.tables().any(|slot| slot.meta.has_front);
         let expected: u64 = self.plan.tables().map(|slot| slot.meta.entry_count).sum();
         if is_partial || read_count == expected {
             return Ok(());
         }
-        let first = self.plan.tables().next().map(|slot| slot.meta.id.file_name());
+        self.miscounted = self.plan.tables().next().map(|slot| slot.meta.id);
         Err(EngineError::Corrupt {
             structure: "compaction",
-            file: first.unwrap_or_default(),
+            file: self.miscounted.map(TableId::file_name).unwrap_or_default(),
             offset: 0,
             reason: format!(
                 "{read_count} entries were read in \"{}\", whose tables have {expected}",
@@ -302,9 +304,11 @@ impl Running {
     }
 
     fn report(&self, store: &Store, outputs: &Outputs, (entries, dropped): (u64, u64)) {
+        // Values that stay where they are were not read.
+        let placed_bytes: u64 = outputs.values.placed.values().sum();
         let in_len_bytes = match self.plan.work {
             Work::Move => 0,
-            Work::Merge => self.plan.len_bytes(),
+            Work::Merge => self.plan.len_bytes().saturating_sub(placed_bytes),
         };
         let line = CompactionLine {
             start_ns: self.start_ns,

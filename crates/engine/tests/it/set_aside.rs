@@ -2,11 +2,12 @@
 
 use crate::policies::policies;
 use crate::stage::{Stage, key, seeded, small, small_gear};
-use imbrex_clockwork::{Prng, share_of};
-use imbrex_disk::{BLOCK_LEN_BYTES, Blocks};
+use imbrex_clockwork::{Order, Prng, Runtime, share_of};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Persist, Rule};
+use imbrex_disk_sim::SimDisk;
 use imbrex_engine::tuning::VictimGrowth;
 use imbrex_engine::{Compression, Db, EngineError, KeyspaceOptions, Options};
-use imbrex_files::{FileInfo, Files};
+use imbrex_files::{FileInfo, FileLayer, Files, FormatOptions, PlacementKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -164,6 +165,69 @@ fn a_compaction_copies_no_rotten_bit() {
         let reads_values = options.keyspace.values_apart_from_bytes == 0;
         assert!(refused_count > 0 || !reads_values, "{name}: no compaction met the rot");
     }
+}
+
+/// A drive that loses a write has zeros, or older bytes, where a table should be.
+#[test]
+fn a_block_of_zeros_is_damage_to_every_reader() {
+    let mut damaged_count = 0;
+    for seed in 0..8 {
+        let (runtime, _) = Runtime::virtual_time(Order::SmallestTime);
+        let geometry = GeometrySpec { len: Blocks::new(40 * 256), rule: Rule::Anywhere };
+        let disk = SimDisk::builder(Geometry::new(geometry).unwrap()).memory().unwrap();
+        let disk = Arc::new(disk);
+        let placement = FormatOptions::new(PlacementKind::by_name("first-fit").unwrap());
+        let as_disk = Arc::clone(&disk) as Arc<dyn Disk>;
+        let files = Arc::new(FileLayer::format(as_disk, &placement, &runtime).unwrap());
+        let keyspace = KeyspaceOptions { compression: Compression::None, ..small().keyspace };
+        let options = Options { keyspace, block_cache_len_bytes: 0, ..small() };
+        let open = || Db::open(Arc::clone(&files) as _, runtime.clone(), options.clone()).unwrap();
+        let mut prng = Prng::new(seed);
+        let mut db = open();
+        let mut map = BTreeMap::new();
+        for n in 0..200 {
+            let mut value = vec![0; 100 + prng.below(300) as usize];
+            prng.fill(&mut value);
+            db.default_keyspace().put(key(n), &value).unwrap();
+            map.insert(key(n), value);
+        }
+        db.default_keyspace().compact_range(None, None).unwrap();
+        if seed % 2 == 1 {
+            db.close().unwrap();
+            db = open();
+        }
+        let tables = files.list("").into_iter().filter(|file| file.name.ends_with(".tbl"));
+        let tables: Vec<FileInfo> = tables.collect();
+        let extent = tables[prng.below(tables.len() as u64) as usize].extents[0];
+        let at =
+            extent.start + Blocks::new(if seed < 4 { 0 } else { prng.below(extent.len.get()) });
+        disk.write(at, &[0; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+        let compare = |db: &Db| {
+            let is_read = |(key, value): (&Vec<u8>, &Vec<u8>)| match db.default_keyspace().get(key)
+            {
+                Ok(got) => {
+                    assert_eq!(got.as_deref(), Some(&value[..]), "seed {seed}");
+                    true
+                }
+                Err(_) => false,
+            };
+            map.iter().all(is_read)
+        };
+        let was_whole = compare(&db);
+        // Over all tables, so that none is merely moved.
+        for (key, value) in map.iter().step_by(7) {
+            db.default_keyspace().put(key, value).unwrap();
+        }
+        match db.default_keyspace().compact_range(None, None) {
+            Ok(()) => assert!(was_whole && compare(&db), "seed {seed}: the zeros were merged"),
+            Err(error) => {
+                assert!(error.to_string().contains("checksum"), "seed {seed}: {error}");
+                compare(&db);
+                damaged_count += 1;
+            }
+        }
+    }
+    assert!(damaged_count > 3, "{damaged_count} merges met the zeros");
 }
 
 /// One damaged table of level 1 kept all of level 0 from going down, whatever overlapped it,

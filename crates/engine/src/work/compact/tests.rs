@@ -227,3 +227,37 @@ fn damage_does_not_refuse_writes_that_only_lack_room() {
     assert_eq!(plan.work, Work::Move);
     end_compaction(store, &keyspace, plan);
 }
+
+/// P6: the catalog says that a table has one entry more than a merge finds. Nothing changes, and the store goes on.
+#[test]
+fn a_merge_that_misses_an_entry_changes_nothing() {
+    let stage = stage();
+    let db = two_runs(&stage);
+    let store = db.store();
+    let keyspace = store.keyspace(crate::batch::KeyspaceId(0)).unwrap();
+    let mut plan = plan_of_run(&keyspace, 0);
+    let wrong = |slot: &Arc<TableSlot>| {
+        let meta = crate::version::TableMeta {
+            entry_count: slot.meta.entry_count + 1,
+            ..slot.meta.clone()
+        };
+        let name = meta.id.file_name();
+        let wrong = TableSlot::new(meta);
+        wrong.attach(&*stage.files, &name).unwrap();
+        wrong
+    };
+    plan.inputs[0].tables = plan.inputs[0].tables.iter().map(wrong).collect();
+    let first = plan.tables().next().unwrap().meta.id.file_name();
+    for _ in 0..3 {
+        store.plans.lock().keyspaces.entry(keyspace.id).or_default().start(&plan);
+        let mut unwatched = watch::unwatched;
+        let mut progress = ManualProgress::new(&mut unwatched);
+        let refused = run_here(store, &keyspace, plan.clone(), &mut progress).unwrap_err();
+        assert!(refused.to_string().contains("entries were read in"), "{refused}");
+    }
+    let set_aside = db.metrics().tables_set_aside;
+    assert!(set_aside.len() == 1 && set_aside[0].contains(&first), "{set_aside:?}");
+    assert_newest(&db);
+    db.default_keyspace().put("more", "1").unwrap();
+    assert!(db.check().unwrap().is_sound());
+}
