@@ -38,6 +38,7 @@ mod lab;
 mod layouts;
 mod load;
 mod measure;
+mod object;
 mod output;
 mod parts;
 mod progress;
@@ -147,6 +148,12 @@ enum Command {
     /// Make, list and delete checkpoints: states of a store that are kept on its drive
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
+    /// Store, print, list and delete objects: data of any length, in and out as streams
+    ///
+    /// A keyspace of objects has no other entries. `imbrex drive create DRIVE --values-apart 64KiB` makes a drive for
+    /// them: their data are then written once.
+    #[command(subcommand)]
+    Object(object::ObjectCommand),
     /// Copy everything that can still be read on a damaged drive to another store
     ///
     /// If the catalog of the drive can be read, it decides what the store holds. Otherwise the drive is
@@ -242,6 +249,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Restore(args) => args.run(session_ref),
         Command::Copies(args) => args.run(session_ref),
         Command::Checkpoint(command) => command.run(session_ref),
+        Command::Object(command) => command.run(session_ref),
         Command::Salvage(args) => args.run(session_ref),
         Command::Dump(args) => args.run(session_ref),
         Command::Bench(args) => args.run(session_ref),

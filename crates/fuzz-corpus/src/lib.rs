@@ -14,6 +14,7 @@ mod block_driver;
 mod catalog;
 mod fixed_bands;
 mod image;
+mod objects;
 mod record_log;
 mod store;
 mod target;
@@ -34,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     store::BATCH,
     store::VERSIONS,
     ycsb_record::TARGET,
+    objects::TARGET,
 ];
 
 /// The decoder with this name.

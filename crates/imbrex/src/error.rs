@@ -9,6 +9,7 @@ use imbrex_engine::EngineError;
 use imbrex_files::FilesError;
 use imbrex_files::tiers::FlashError;
 use imbrex_filesystem::FsError;
+use imbrex_objects::ObjectsError;
 use imbrex_translate::{BandsError, DriverError, FormatFault};
 use std::fmt;
 use std::io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull};
@@ -127,6 +128,13 @@ impl From<EngineError> for Error {
     }
 }
 
+impl From<ObjectsError> for Error {
+    fn from(source: ObjectsError) -> Error {
+        let (kind, message) = (ErrorKind::of(&source), error_text(&source));
+        Error { kind, message, source: Some(Box::new(source)) }
+    }
+}
+
 impl From<LayoutError> for Error {
     fn from(source: LayoutError) -> Error {
         let (kind, message) = (ErrorKind::of(&source), error_text(&source));
@@ -174,6 +182,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     }
     if let Some(error) = cause.downcast_ref::<EngineError>() {
         return of_engine(error);
+    }
+    if let Some(error) = cause.downcast_ref::<ObjectsError>() {
+        return of_objects(error);
     }
     // A flash drive's error lies in a box within the pair's, and a box is a type of its own.
     let files = cause.downcast_ref::<FilesError>();
@@ -262,6 +273,20 @@ fn of_engine(error: &EngineError) -> Option<ErrorKind> {
         EngineError::Stopped { .. } => ErrorKind::Stopped,
         EngineError::Version { .. } => ErrorKind::NewerVersion,
         EngineError::Corrupt { .. } | EngineError::SetAside { .. } => ErrorKind::Damaged,
+        _ => return None,
+    })
+}
+
+fn of_objects(error: &ObjectsError) -> Option<ErrorKind> {
+    Some(match error {
+        ObjectsError::NameLen { .. }
+        | ObjectsError::MetadataLen { .. }
+        | ObjectsError::DataLen { .. } => ErrorKind::InvalidEntry,
+        ObjectsError::NotObjects { .. } | ObjectsError::ForeignUpload => ErrorKind::InvalidArgument,
+        ObjectsError::NoObject { .. } => ErrorKind::NotFound,
+        ObjectsError::Ended => ErrorKind::Closed,
+        ObjectsError::Damaged { .. } | ObjectsError::DamagedHeader { .. } => ErrorKind::Damaged,
+        ObjectsError::Engine(error) => return Some(ErrorKind::of(error)),
         _ => return None,
     })
 }

@@ -66,6 +66,9 @@ pub use entries::Entries;
 pub use error::{Error, ErrorKind};
 pub use imbrex_clockwork::Runtime;
 pub use imbrex_engine::{KeyspaceOptions, Metrics, WriteOptions};
+pub use imbrex_objects::{
+    Listing, ObjectBatch, ObjectReader, ObjectStat, Objects, ObjectsError, ObjectsReport, Upload,
+};
 pub use options::Options;
 pub use salvage::salvage;
 pub use stack::Layout;

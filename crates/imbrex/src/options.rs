@@ -52,6 +52,7 @@ pub struct Options {
     shape: Shape,
     flash: Option<PathBuf>,
     runtime: Option<Runtime>,
+    values_apart_from_bytes: Option<u32>,
     tune: Option<Arc<Tune>>,
     erase: Erase,
     seed: Option<u64>,
@@ -105,6 +106,14 @@ impl Options {
     #[must_use]
     pub fn runtime(mut self, runtime: Runtime) -> Options {
         self.runtime = Some(runtime);
+        self
+    }
+
+    /// For a new store: values from this length on are written once, apart from their keys, and compactions leave them
+    /// where they are. For long values and objects; 64 KiB is usual.
+    #[must_use]
+    pub fn values_apart_from(mut self, len_bytes: u32) -> Options {
+        self.values_apart_from_bytes = Some(len_bytes);
         self
     }
 
@@ -408,6 +417,9 @@ impl Options {
     }
 
     fn tuned(&self, options: &mut imbrex_engine::Options) {
+        if let Some(len_bytes) = self.values_apart_from_bytes {
+            options.keyspace.values_apart_from_bytes = len_bytes;
+        }
         if let Some(tune) = &self.tune {
             tune(options);
         }
@@ -423,6 +435,7 @@ impl fmt::Debug for Options {
             .field("flash", &self.flash)
             .field("erase", &self.erase)
             .field("seed", &self.seed)
+            .field("values_apart_from_bytes", &self.values_apart_from_bytes)
             .finish_non_exhaustive()
     }
 }

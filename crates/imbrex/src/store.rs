@@ -14,8 +14,13 @@ use crate::backup::{BackupOptions, BackupReport, backup_db};
 use crate::stack::{FoundDrives, Layout, Stack};
 use crate::{Entries, Error, ErrorKind, Options};
 use bytes::Bytes;
-use imbrex_engine::{Db, KeyspaceOptions, Metrics, ReadOptions, WriteBatch, WriteOptions};
+use imbrex_engine::{
+    Db, KeyspaceId, KeyspaceOptions, Metrics, ReadOptions, WriteBatch, WriteOptions,
+};
 use imbrex_files::Files;
+use imbrex_objects::{Ledger, Objects};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +41,8 @@ struct Inner {
     stack: Stack,
     /// The drives, and how they were opened, of a store that is open for reading.
     read_only: Option<(FoundDrives, Options)>,
+    /// One for each keyspace whose objects were asked for.
+    ledgers: Mutex<BTreeMap<KeyspaceId, Arc<Ledger>>>,
 }
 
 impl Drop for Inner {
@@ -46,17 +53,17 @@ impl Drop for Inner {
 
 impl Store {
     pub(crate) fn of(stack: Stack) -> Store {
-        Store::with(Inner { stack, read_only: None })
+        Store::with(stack, None)
     }
 
     /// The store on `found`, which is open for reading, as `options` opened it.
     pub(crate) fn read_only(stack: Stack, found: FoundDrives, options: Options) -> Store {
-        Store::with(Inner { stack, read_only: Some((found, options)) })
+        Store::with(stack, Some((found, options)))
     }
 
-    fn with(inner: Inner) -> Store {
-        let engine = inner.stack.db.default_keyspace();
-        let inner = Arc::new(inner);
+    fn with(stack: Stack, read_only: Option<(FoundDrives, Options)>) -> Store {
+        let engine = stack.db.default_keyspace();
+        let inner = Arc::new(Inner { stack, read_only, ledgers: Mutex::default() });
         Store { default: Keyspace { engine, inner: Arc::clone(&inner) }, inner }
     }
 
@@ -199,6 +206,32 @@ impl Store {
 
     fn keyspace_of(&self, engine: imbrex_engine::Keyspace) -> Keyspace {
         Keyspace { engine, inner: Arc::clone(&self.inner) }
+    }
+
+    /// The objects of the default keyspace: data of any length, which are written and read in pieces. A keyspace without
+    /// entries becomes one of objects with its first object.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("disk.imbrex");
+    /// use std::io::{Read, Seek, SeekFrom};
+    /// let store = imbrex::create(path, imbrex::Options::new().values_apart_from(64 << 10))?;
+    /// let objects = store.objects()?;
+    /// let mut upload = objects.upload();
+    /// std::io::copy(&mut "a long film".as_bytes(), &mut upload)?;
+    /// upload.finish("film", "image/none", imbrex::WriteOptions::SYNC)?;
+    /// let mut film = objects.reader("film")?.expect("it was put");
+    /// film.seek(SeekFrom::Start(7))?;
+    /// let mut end = String::new();
+    /// film.read_to_string(&mut end)?;
+    /// assert_eq!(end, "film");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the keyspace has plain entries. `Damaged`, `Io`.
+    pub fn objects(&self) -> Result<Objects, Error> {
+        self.default.objects()
     }
 
     /// Drops a keyspace and everything in it, durably. The default keyspace stays.
@@ -401,6 +434,22 @@ impl Keyspace {
         Ok(self.engine.compact_range(None, None)?)
     }
 
+    /// Its objects, as [`Store::objects`]. The log of several keyspaces keeps no values apart, so objects are best in the only
+    /// keyspace of their store.
+    ///
+    /// # Errors
+    /// As [`Store::objects`].
+    pub fn objects(&self) -> Result<Objects, Error> {
+        let inner = Arc::clone(&self.inner);
+        // The keyspaces of a checkpoint have the same numbers.
+        let is_now = self.engine.shares_store_with(&inner.stack.db.default_keyspace());
+        let ledger = match is_now {
+            true => Arc::clone(inner.ledgers.lock().entry(*self.engine.as_ref()).or_default()),
+            false => Arc::default(),
+        };
+        Ok(Objects::open(&self.engine, ledger, Some(inner))?)
+    }
+
     /// The engine's handle, for cursors and what else it has.
     pub fn engine(&self) -> &imbrex_engine::Keyspace {
         &self.engine
@@ -553,5 +602,13 @@ impl Checkpoint {
     pub fn keyspace(&self, name: &str) -> Result<Keyspace, Error> {
         let engine = self.db.keyspace(name)?;
         Ok(Keyspace { engine, inner: Arc::clone(&self.default.inner) })
+    }
+
+    /// The objects of the default keyspace as they were.
+    ///
+    /// # Errors
+    /// As [`Store::objects`].
+    pub fn objects(&self) -> Result<Objects, Error> {
+        self.default.objects()
     }
 }

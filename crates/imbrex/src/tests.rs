@@ -1,5 +1,7 @@
 //! The front door as a program meets it: paths, defaults, and one error type.
 
+mod objects;
+
 use crate::emulated::{Shape, SimDisk};
 use crate::{Error, ErrorKind, KeyspaceOptions, Layout, Options, Store, WriteOptions};
 use imbrex_disk::Blocks;

@@ -3,7 +3,7 @@
 //! The classes of exceptions are Python's (`imbrex/_errors.py`), because some have two parents. Each kind of error has
 //! the class of its name: `NoSpace` is `NoSpaceError`.
 
-use imbrex::{Error, ErrorKind};
+use imbrex::{Error, ErrorKind, ObjectsError};
 use imbrex_engine::EngineError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -36,6 +36,12 @@ impl From<Error> for Failure {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
+        Failure::from(Error::from(error))
+    }
+}
+
+impl From<ObjectsError> for Failure {
+    fn from(error: ObjectsError) -> Failure {
         Failure::from(Error::from(error))
     }
 }

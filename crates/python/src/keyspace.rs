@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::given::Given;
 use crate::held::{Held, Opened};
 use crate::interrupts::Interrupts;
+use crate::objects::Objects;
 use crate::place::Place;
 use crate::reader::Reader;
 use imbrex_engine::{WriteBatch, WriteOptions};
@@ -186,6 +187,15 @@ impl Keyspace {
 
     fn __repr__(&self) -> PyResult<String> {
         Ok(format!("<imbrex.Keyspace {:?} of {}>", self.keyspace_name()?, self.opened.name))
+    }
+
+    /// Its objects: data of any length with metadata, written and read in pieces.
+    ///
+    /// A keyspace of objects has no other entries. Make their store with `values_apart="64KiB"`, and keep objects in its
+    /// only keyspace: compactions then leave their data where they are.
+    fn objects(&self, py: Python<'_>) -> PyResult<Objects> {
+        let objects = self.opened.run(py, &self.place, |place| Ok(place.keyspace.objects()?))?;
+        Ok(Objects::new(&self.opened, objects))
     }
 
     /// Opens the value of `key` as a binary file.

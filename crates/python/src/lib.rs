@@ -3,7 +3,7 @@
 //! ```text
 //!   python/imbrex/__init__.py   what users see: open, create, simulate, bench, the classes, the exceptions
 //!                _imbrex        this crate
-//!                _streams.py    values as files
+//!                _streams.py    values and objects as files
 //!                _errors.py     exceptions
 //!
 //!   Reader <-- Keyspace <-- Store <-- SimulatedStore      `held`: what they share, and who may use it
@@ -31,6 +31,7 @@ mod interrupts;
 mod keyspace;
 mod making;
 mod moments;
+mod objects;
 mod place;
 mod process;
 mod reader;
@@ -54,6 +55,7 @@ mod module {
         keyspace::Keyspace,
         making::{create_store, format_drive, open_store, restore},
         moments::{Checkpoint, Snapshot},
+        objects::{ObjectBatch, ObjectListing, ObjectSource, ObjectUpload, Objects},
         reader::Reader,
         simulated::{SimulatedStore, simulate_store},
         store::Store,

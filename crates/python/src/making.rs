@@ -59,6 +59,7 @@ pub(crate) struct Wishes {
     seed: Option<u64>,
     cache_len_bytes: Option<u64>,
     memtable_len_bytes: Option<u64>,
+    values_apart_from_bytes: Option<u32>,
 }
 
 impl Wishes {
@@ -87,6 +88,11 @@ impl Wishes {
             }
             "cache" => self.cache_len_bytes = len_bytes(name, Some(value))?,
             "write_buffer" => self.memtable_len_bytes = len_bytes(name, Some(value))?,
+            "values_apart" => {
+                let len = len_bytes(name, Some(value))?;
+                // Values have up to 1 GiB, so a greater length keeps none apart.
+                self.values_apart_from_bytes = len.map(|len| len.try_into().unwrap_or(u32::MAX));
+            }
             "erase" => match value.extract::<bool>() {
                 Ok(may_erase) => self.may_erase = may_erase,
                 Err(_) => self.erase.push(given(name, "True, False or str", value)?),
@@ -110,6 +116,9 @@ impl Wishes {
         }
         if let Some(seed) = self.seed {
             options = options.seed(seed);
+        }
+        if let Some(len_bytes) = self.values_apart_from_bytes {
+            options = options.values_apart_from(len_bytes);
         }
         for name in &self.erase {
             options = options.erase_named(name);

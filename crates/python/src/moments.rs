@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::held::{Held, Opened};
+use crate::objects::Objects;
 use crate::place::Place;
 use crate::reader::Reader;
 use pyo3::prelude::*;
@@ -94,6 +95,13 @@ impl Checkpoint {
         let keyspace = self.opened.run(py, &self.checkpoint, open)?;
         let place = self.opened.hold("checkpoint", Place::now(keyspace));
         Ok(Reader::new(&self.opened, &place))
+    }
+
+    /// The objects of the default keyspace, as they were.
+    fn objects(&self, py: Python<'_>) -> PyResult<Objects> {
+        let objects =
+            self.opened.run(py, &self.checkpoint, |checkpoint| Ok(checkpoint.objects()?))?;
+        Ok(Objects::new(&self.opened, objects))
     }
 
     /// Ends reading. The checkpoint stays on the drive.

@@ -102,7 +102,7 @@ class Stubs(unittest.TestCase):
     def test_classes_have_the_methods_of_their_stubs_and_no_others(self):
         for name, node in self.classes.items():
             cls = getattr(imbrex, name)
-            if name == "Layout":
+            if name in ("Layout", "ObjectStat"):
                 continue
             typed = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
             real = {key for key in vars(cls) if not key.startswith("_") or key in DUNDERS}

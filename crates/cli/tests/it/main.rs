@@ -21,6 +21,7 @@ mod layouts;
 mod loading;
 mod manual;
 mod measuring;
+mod objects;
 mod output_files;
 mod read_only;
 mod replay;

@@ -3,6 +3,7 @@
 use crate::EngineError;
 use crate::batch::{KeyspaceId, check_key, check_range, check_value};
 use crate::compaction::situation::ManualRange;
+use crate::db::Db;
 use crate::db::shared::Shared;
 use crate::iter::IterBounds;
 use crate::key::{Kind, Seq};
@@ -48,6 +49,11 @@ impl Keyspace {
 
     fn store(&self) -> &Arc<Store> {
         &self.shared.store
+    }
+
+    /// The store, or the checkpoint of one, that it is of.
+    pub fn db(&self) -> Db {
+        Db { shared: Arc::clone(&self.shared) }
     }
 
     /// Its name.

@@ -41,6 +41,9 @@ from ._imbrex import (
     Checkpoint,
     Entries,
     Keyspace,
+    ObjectBatch,
+    ObjectListing,
+    Objects,
     Reader,
     SimulatedStore,
     Snapshot,
@@ -55,6 +58,7 @@ from ._imbrex import (
     run_bench as _run_bench,
     simulate_store as _simulate_store,
 )
+from ._streams import ObjectReader, ObjectStat, ObjectWriter
 
 
 def open(
@@ -71,29 +75,35 @@ def open(
     recording=None,
     zone_len=None,
     seed=None,
+    values_apart=None,
 ):
     """Opens the store at `path`, an image file or a block device such as /dev/sdb, and returns a `Store`.
 
     With `read_only` nothing is written to the drive, and several processes may have it open so. With `create` a store
-    is made if nothing is at the path. `capacity`, `profile`, `recording`, `zone_len` and `seed` describe its drive, as
-    for ``create``, and mean nothing for a store that exists.
+    is made if nothing is at the path. `capacity`, `profile`, `recording`, `zone_len`, `seed` and `values_apart` describe
+    it, as for ``create``, and mean nothing for a store that exists.
 
     `layout` is what a store that exists must be, and `flash` is the path of its flash drive, if it has one. `cache` and
     `write_buffer` are lengths of memory, as bytes or as text like "64MiB".
 
     What was written with sync before a crash is there.
     """
-    drive = dict(
-        capacity=capacity, profile=profile, recording=recording, zone_len=zone_len, seed=seed
+    made = dict(
+        capacity=capacity,
+        profile=profile,
+        recording=recording,
+        zone_len=zone_len,
+        seed=seed,
+        values_apart=values_apart,
     )
     if create and read_only:
         raise InvalidArgumentError("a new store is empty: leave out create or read_only")
-    for name, value in drive.items():
+    for name, value in made.items():
         if value is not None and not create:
             raise InvalidArgumentError(
-                f"{name} describes the drive of a new store; add create=True or leave it out"
+                f"{name} describes a new store; add create=True or leave it out"
             )
-    keywords = dict(layout=layout, flash=flash, cache=cache, write_buffer=write_buffer, **drive)
+    keywords = dict(layout=layout, flash=flash, cache=cache, write_buffer=write_buffer, **made)
     return _open_store(os.fsdecode(path), read_only, create, keywords)
 
 
@@ -110,6 +120,7 @@ def create(
     seed=None,
     cache=None,
     write_buffer=None,
+    values_apart=None,
 ):
     """Makes an empty store at `path`, in a new image file or on a block device, and returns a `Store`.
 
@@ -120,6 +131,9 @@ def create(
 
     A drive that exists is refused unless `erase` is True; what another program has put there takes its name, as in
     ``erase="ext4"``. `seed` makes the same image of the same calls. `cache` and `write_buffer` are as for ``open``.
+
+    With `values_apart`, such as "64KiB", values from that length on are written once, apart from their keys, and
+    compactions leave them where they are: for long values and objects.
     """
     keywords = dict(
         layout=layout,
@@ -132,16 +146,18 @@ def create(
         seed=seed,
         cache=cache,
         write_buffer=write_buffer,
+        values_apart=values_apart,
     )
     return _create_store(os.fsdecode(path), keywords)
 
 
-def format(path, *, layout=None, flash=None, erase=False):
+def format(path, *, layout=None, flash=None, erase=False, values_apart=None):
     """Makes an empty store on a drive that exists, an image or a block device, and leaves it closed.
 
-    `erase` as for ``create``; a blank image needs none.
+    `erase` and `values_apart` as for ``create``; a blank image needs no `erase`.
     """
-    _format_drive(os.fsdecode(path), dict(layout=layout, flash=flash, erase=erase))
+    keywords = dict(layout=layout, flash=flash, erase=erase, values_apart=values_apart)
+    _format_drive(os.fsdecode(path), keywords)
 
 
 def simulate(
@@ -154,6 +170,7 @@ def simulate(
     seed=1,
     cache=None,
     write_buffer=None,
+    values_apart=None,
 ):
     """Makes an empty store on an emulated drive in memory, in virtual time, and returns a `SimulatedStore`.
 
@@ -170,6 +187,7 @@ def simulate(
         seed=seed,
         cache=cache,
         write_buffer=write_buffer,
+        values_apart=values_apart,
     )
     return _simulate_store(keywords)
 
@@ -241,6 +259,12 @@ __all__ = [
     "NotAStoreError",
     "NotFoundError",
     "NotPermittedError",
+    "ObjectBatch",
+    "ObjectListing",
+    "ObjectReader",
+    "ObjectStat",
+    "ObjectWriter",
+    "Objects",
     "PoisonedError",
     "ReadOnlyError",
     "Reader",

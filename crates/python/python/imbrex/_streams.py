@@ -1,14 +1,21 @@
-"""Values as binary files. A value is read and written as a whole; it is in memory meanwhile."""
+"""Values and objects as binary files. A value is in memory as a whole, and an object one chunk at a time."""
 
 import io
+from typing import NamedTuple
 
 
-class ValueReader(io.RawIOBase):
-    """Reads one value. It shares the memory of the store: nothing is copied before it is read."""
+class ObjectStat(NamedTuple):
+    """What is known of an object without its data: their length in bytes, and the metadata as they were given."""
 
-    def __init__(self, view):
-        self._view = view
-        self._at = 0
+    size: int
+    metadata: bytes
+
+
+class _Positioned(io.RawIOBase):
+    """A file to read with a position."""
+
+    _what = "file"
+    _at = 0
 
     def readable(self):
         return True
@@ -18,17 +25,154 @@ class ValueReader(io.RawIOBase):
 
     def seek(self, offset, whence=io.SEEK_SET):
         self._check_open()
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._view)}.get(whence)
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._len()}.get(whence)
         if start is None:
             raise ValueError(f"whence is {whence}; it must be 0, 1 or 2")
         if start + offset < 0:
-            raise ValueError(f"position {start + offset} is before the start of the value")
+            raise ValueError(f"position {start + offset} is before the start of the {self._what}")
         self._at = start + offset
         return self._at
 
     def tell(self):
         self._check_open()
         return self._at
+
+    def _check_open(self):
+        if self.closed:
+            raise ValueError("the file is closed")
+
+
+class ObjectReader(_Positioned):
+    """Reads one object as it was when it was opened. ``size`` is its length and ``metadata`` its metadata.
+
+    A read returns all that is asked for, except at the end. While the reader is open, the store keeps what it sees.
+    """
+
+    _what = "object"
+
+    def __init__(self, source, stat):
+        self._source = source
+        self._stat = stat
+
+    @property
+    def size(self):
+        """The length of the data in bytes."""
+        return self._stat.size
+
+    @property
+    def metadata(self):
+        """The metadata, as they were given."""
+        return self._stat.metadata
+
+    def read(self, size=-1):
+        """Returns the next `size` bytes, or all that are left."""
+        self._check_open()
+        left = max(0, self._stat.size - self._at)
+        data = self._source.read(self._at, left if size is None or size < 0 else min(size, left))
+        self._at += len(data)
+        return data
+
+    def readall(self):
+        """Returns all bytes that are left."""
+        return self.read()
+
+    def readinto(self, buffer):
+        """Fills `buffer` as far as there are bytes, and returns how many."""
+        target = memoryview(buffer).cast("B")
+        data = self.read(len(target))
+        target[: len(data)] = data
+        return len(data)
+
+    def close(self):
+        """Ends reading: the store may free what only this reader sees."""
+        if not self.closed:
+            self._source.close()
+        super().close()
+
+    def _len(self):
+        return self._stat.size
+
+
+class ObjectWriter(io.BufferedIOBase):
+    """Writes one object, which takes effect as a whole with ``finish()``, or at the end of a ``with`` block.
+
+    ``abandon()`` and ``close()`` forget what was written; so does a ``with`` block that raises.
+    """
+
+    def __init__(self, upload, key):
+        self._upload = upload
+        self._key = key
+        self._at = 0
+
+    @property
+    def key(self):
+        """The key that the object gets."""
+        return self._key
+
+    def writable(self):
+        """True: the file is for writing."""
+        return True
+
+    def write(self, data):
+        """Appends `data` and returns their length."""
+        self._check_open()
+        written = self._upload.write(data)
+        self._at += written
+        return written
+
+    def tell(self):
+        """How much was written."""
+        return self._at
+
+    def finish(self, metadata=b"", *, sync=True):
+        """Makes what was written the object, and closes the file."""
+        self._check_open()
+        try:
+            self._upload.finish(self._key, metadata, sync)
+        finally:
+            self.close()
+
+    def abandon(self):
+        """Closes the file and forgets what was written."""
+        self.close()
+
+    def close(self):
+        """Closes the file, and forgets what was written unless it was finished."""
+        if not self.closed:
+            self._upload.abandon()
+        super().close()
+
+    def __exit__(self, kind, value, traceback):
+        if kind is None and not self.closed:
+            self.finish()
+        else:
+            self.close()
+
+    def _release(self):
+        """Gives the upload to a batch."""
+        self._check_open()
+        upload, self._upload = self._upload, _NoUpload
+        self.close()
+        return upload, self._key
+
+    def _check_open(self):
+        if self.closed:
+            raise ValueError("the file is closed")
+
+
+class _NoUpload:
+    @staticmethod
+    def abandon():
+        pass
+
+
+class ValueReader(_Positioned):
+    """Reads one value. It shares the memory of the store: nothing is copied before it is read."""
+
+    _what = "value"
+
+    def __init__(self, view):
+        self._view = view
 
     def readinto(self, buffer):
         self._check_open()
@@ -48,9 +192,8 @@ class ValueReader(io.RawIOBase):
         self._view = memoryview(b"")
         super().close()
 
-    def _check_open(self):
-        if self.closed:
-            raise ValueError("the file is closed")
+    def _len(self):
+        return len(self._view)
 
 
 class ValueWriter(io.BufferedIOBase):
