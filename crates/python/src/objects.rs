@@ -110,13 +110,14 @@ impl Objects {
     }
 
     /// Pairs of key and `ObjectStat`, in the order of keys: of keys that start with `prefix`, from `start` on. As of the
-    /// moment of the call. The data are not read.
-    #[pyo3(signature = (prefix = None, *, start = None))]
+    /// moment of the call. The data are not read. With `metadata=False` the metadata are left out, which is faster.
+    #[pyo3(signature = (prefix = None, *, start = None, metadata = true))]
     fn list(
         &self,
         py: Python<'_>,
         prefix: Option<&Bound<'_, PyAny>>,
         start: Option<&Bound<'_, PyAny>>,
+        metadata: bool,
     ) -> PyResult<ObjectListing> {
         let (prefix, start) = (Given::bound("prefix", prefix)?, Given::bound("start", start)?);
         let prefix = prefix.as_ref().map_or(&[][..], AsRef::as_ref);
@@ -127,6 +128,7 @@ impl Objects {
             listing: self.opened.hold("listing", Mutex::new(listing)),
             read: VecDeque::new(),
             read_count: 1,
+            with_metadata: metadata,
         })
     }
 
@@ -250,6 +252,7 @@ pub(crate) struct ObjectListing {
     read: VecDeque<Result<(bytes::Bytes, ObjectStat), Failure>>,
     /// How many the next read asks for; 0 at the end.
     read_count: usize,
+    with_metadata: bool,
 }
 
 #[pymethods]
@@ -276,7 +279,10 @@ impl ObjectListing {
             };
         }
         let Some(entry) = self.read.pop_front() else { return Ok(None) };
-        let (key, stat) = entry?;
+        let (key, mut stat) = entry?;
+        if !self.with_metadata {
+            stat.metadata = bytes::Bytes::new();
+        }
         Ok(Some((PyBytes::new(py, &key), stat_object(py, &stat)?)))
     }
 }

@@ -108,7 +108,7 @@ class Batches(StoreTest):
             [(b"b", (2 * MIB, b"of b")), (b"c", (1, b"of c")), (b"d", (1, b""))],
         )
         self.assertEqual([key for key, _ in objects.list(b"", start=b"c")], [b"c", b"d"])
-        self.assertEqual([key for key, _ in objects.list(b"c")], [b"c"])
+        self.assertEqual(list(objects.list(b"c", metadata=False)), [(b"c", (1, b""))])
         batch = objects.batch()
         batch.delete(b"b")
         batch.rename(b"absent", b"e")
