@@ -27,6 +27,9 @@ STOP_S_MAX = 10
 #: How long a new connection may take to say who it is.
 HELLO_S_MAX = 10
 
+#: Data from this length on are written once, whatever the store does with their keys.
+VALUES_APART = "64KiB"
+
 _STACK_LEN = 1 << 20
 
 log = logging.getLogger("imbrex-swift-drive")
@@ -239,6 +242,7 @@ def open_drive(imbrex, options, cluster):
             profile=options.profile,
             zone_len=options.zone_len,
             flash=options.flash,
+            values_apart=VALUES_APART,
             **keywords,
         )
         identity.write(store.objects(), options.device, cluster)

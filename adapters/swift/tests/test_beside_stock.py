@@ -16,8 +16,18 @@ from swift.common.exceptions import DiskFileDeleted, DiskFileError, DiskFileNotE
 from swift.common.utils import Timestamp, md5
 from swift.obj import diskfile as swift_diskfile
 
+from memory import MemoryStore
+
+from imbrex_swift.client import drive_of
 from imbrex_swift.diskfile import DiskFileManager
 from imbrex_swift.ec_diskfile import ECDiskFileManager
+
+try:
+    import imbrex
+
+    HAS_OBJECTS = hasattr(imbrex.Store, "objects")
+except ImportError:
+    HAS_OBJECTS = False
 
 SEEDS = int(os.environ.get("IMBREX_SEEDS", "3"))
 STEPS = 120
@@ -118,14 +128,19 @@ class BesideStock(Served):
         return sorted(f for f in found if f.endswith((".data", ".ts", ".meta")))
 
     def our_files(self, top):
-        prefix = f"{top}/{PARTITION}/".encode()
-        return [key.decode() for key in self.store.keys if key.startswith(prefix)]
+        drive = drive_of(self.devices, "d1", self.cluster)
+        return [key.decode() for key in drive.scan(f"{top}/{PARTITION}/".encode())]
+
+    def new_store(self):
+        return MemoryStore()
 
     def reset(self):
+        """Empty devices on both sides."""
         shutil.rmtree(os.path.join(self.stock_devices, "d1"))
         os.makedirs(os.path.join(self.stock_devices, "d1"))
-        self.store.keys.clear()
-        self.store.entries.clear()
+        self.end("d1")
+        self.store.close()
+        self.serve("d1", self.new_store())
 
     def run_seed(self, policy, seed):
         rng = random.Random(seed)
@@ -190,6 +205,17 @@ class BesideStock(Served):
         for seed in range(SEEDS):
             with self.subTest(seed=seed):
                 self.run_seed(POLICIES[1], seed)
+
+
+@unittest.skipUnless(HAS_OBJECTS, "the package imbrex is not installed")
+class BesideStockOnDrives(BesideStock):
+    """The same on emulated drives."""
+
+    def new_store(self):
+        path = os.path.join(self.directory, f"{len(os.listdir(self.directory))}.imbrex")
+        store = imbrex.create(path, capacity="1GiB", values_apart="64KiB")
+        self.addCleanup(store.close)
+        return store
 
 
 def suffixes_of(side):
