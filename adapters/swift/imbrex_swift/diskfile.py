@@ -40,6 +40,9 @@ from .seams import Facade, rebound
 #: Seconds between two records of how far an auditor is.
 AUDIT_RECORD_S = 60
 
+#: So many changed suffixes of a partition are read as one range, with the unchanged ones between them.
+SUFFIX_COUNT_MIN = 8
+
 #: How often a change is tried again because others change the same directory.
 ATTEMPT_COUNT_MAX = 100
 
@@ -174,10 +177,14 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
         return {**hashes, "valid": True, "updated": -1}
 
     def _hash_suffix_dir(self, path, policy):
+        return self._hash_objects(path, policy, objects_in(*self.place(path)))
+
+    def _hash_objects(self, path, policy, objects):
+        """The hashers of a suffix whose objects and files are `objects`."""
         drive, directory = self.place(path)
         hashers = _Hashers()
         empty = True
-        for object_hash, found in objects_in(drive, directory):
+        for object_hash, found in objects:
             hash_directory = names.join(directory, object_hash)
             info = self.cleaned(drive, hash_directory, found, os.path.join(path, object_hash), policy=policy)
             if not info["files"]:
@@ -200,13 +207,16 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
         directory = self.place(part_path)[1]
         wanted = set(recalculate or ())
         recorded = dict(digests_of(drive, directory))
+        digests = {suffix: parse_digest(recorded.get(suffix)) for suffix in sorted(wanted.union(recorded))}
+        due = {suffix for suffix, digest in digests.items() if suffix in wanted or not digest}
+        # After the digests were read: a suffix that changes meanwhile has another mark then.
+        listed = suffixes_in(drive, directory) if len(due) >= SUFFIX_COUNT_MIN else None
         hashes, computed = {}, 0
-        for suffix in sorted(wanted.union(recorded)):
-            value = recorded.get(suffix)
-            digest = parse_digest(value)
-            if suffix in wanted or not digest:
+        for suffix, digest in digests.items():
+            if suffix in due:
+                objects = None if listed is None else listed.get(suffix, [])
                 try:
-                    digest = self._computed(drive, part_path, suffix, value, policy)
+                    digest = self._computed(drive, part_path, suffix, recorded.get(suffix), policy, objects)
                 except (OSError, DiskFileError):
                     logging.exception("Error hashing suffix")
                     digest = None
@@ -217,20 +227,25 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
             hashes[suffix] = digest
         return computed, hashes
 
-    def _computed(self, drive, part_path, suffix, value, policy):
-        """The digest of a suffix from its files; recorded, unless the suffix changes meanwhile."""
+    def _computed(self, drive, part_path, suffix, value, policy, objects=None):
+        """The digest of a suffix from its files; recorded, unless the suffix changes meanwhile. `objects` are those that it
+        had after its mark `value` was read.
+        """
         suffix_path = os.path.join(part_path, suffix)
         suffix_directory = self.place(suffix_path)[1]
         for _ in range(ATTEMPT_COUNT_MAX):
             try:
-                digest = self._hash_suffix(suffix_path, policy=policy)
+                if objects is None:
+                    digest = self._hash_suffix(suffix_path, policy=policy)
+                else:
+                    digest = self._digest_of(self._hash_objects(suffix_path, policy, objects))
                 new = format_digest(digest)
             except swift_diskfile.PathNotDir:
                 digest, new = _ABSENT, None
             if drive.call("settle", suffix_directory, value, new):
                 return digest
             stat = drive.stat(names.digest_key(suffix_directory))
-            value = None if stat is None else stat[1]
+            value, objects = None if stat is None else stat[1], None
         # Writes outrun us; the mark stays, and so the next pass computes it again.
         return digest
 
@@ -438,6 +453,18 @@ def objects_in(drive, suffix_directory):
             found.append((name, envelopes.written(envelope)))
     if found:
         yield as_text(current), found
+
+
+def suffixes_in(drive, part_directory):
+    """The objects of each suffix of a partition, as `objects_in` has them: one range of keys."""
+    prefix = part_directory + b"/"
+    suffixes = {}
+    for key, _, envelope in drive.scan(prefix, metadata=True):
+        suffix, object_hash, *name = key[len(prefix) :].split(b"/")
+        if len(name) == 1 and name[0]:
+            objects = suffixes.setdefault(as_text(suffix), {})
+            objects.setdefault(as_text(object_hash), []).append((name[0], envelopes.written(envelope)))
+    return {suffix: list(objects.items()) for suffix, objects in suffixes.items()}
 
 
 def digests_of(drive, part_directory):
@@ -697,3 +724,7 @@ class DiskFileManager(swift_diskfile.DiskFileManager, StoreManager):
     """Of replication policies: ``diskfile_module = egg:imbrex-swift#replication.imbrex``."""
 
     diskfile_cls = DiskFile
+
+    @staticmethod
+    def _digest_of(hashers):
+        return hashers[None].hexdigest()

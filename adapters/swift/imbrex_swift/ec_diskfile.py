@@ -115,3 +115,7 @@ class ECDiskFileManager(swift_diskfile.ECDiskFileManager, StoreManager):
     """Of erasure-coding policies: ``diskfile_module = egg:imbrex-swift#erasure_coding.imbrex``."""
 
     diskfile_cls = ECDiskFile
+
+    @staticmethod
+    def _digest_of(hashers):
+        return {fragment: hasher.hexdigest() for fragment, hasher in hashers.items()}

@@ -1,6 +1,6 @@
 """The same random calls on Swift's own DiskFile in a directory and on ours: files, metadata and digests are the same.
 
-``IMBREX_SEEDS`` says how many seeds each test has.
+``IMBREX_SWIFT_SEEDS`` says how many seeds each test has.
 """
 
 import os
@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 from scene import POLICIES, Logger, Served
 
@@ -18,6 +19,7 @@ from swift.obj import diskfile as swift_diskfile
 
 from memory import MemoryStore
 
+from imbrex_swift import diskfile as our_diskfile
 from imbrex_swift.client import drive_of
 from imbrex_swift.diskfile import DiskFileManager
 from imbrex_swift.ec_diskfile import ECDiskFileManager
@@ -29,7 +31,7 @@ try:
 except ImportError:
     HAS_OBJECTS = False
 
-SEEDS = int(os.environ.get("IMBREX_SEEDS", "3"))
+SEEDS = int(os.environ.get("IMBREX_SWIFT_SEEDS", "3"))
 STEPS = 120
 PARTITION = "12"
 RECLAIM_S = 1000
@@ -144,6 +146,10 @@ class BesideStock(Served):
 
     def run_seed(self, policy, seed):
         rng = random.Random(seed)
+        # Suffixes one by one, or all of the partition at once.
+        batched = mock.patch.object(our_diskfile, "SUFFIX_COUNT_MIN", 1 + seed % 2 * 100)
+        batched.start()
+        self.addCleanup(batched.stop)
         self.reset()
         stock, ours = self.sides(policy, rng.choice([0, 3600]))
         objects = [f"o{number}" for number in range(4)]

@@ -1,6 +1,6 @@
 """A daemon over a real drive is killed with -9 under load: what was acknowledged is there, and nothing is torn.
 
-Needs the package imbrex. ``IMBREX_SEEDS`` says how many rounds there are.
+Needs the package imbrex. ``IMBREX_SWIFT_SEEDS`` says how many rounds there are.
 """
 
 import os
@@ -28,7 +28,7 @@ try:
 except ImportError:
     HAS_OBJECTS = False
 
-ROUNDS = int(os.environ.get("IMBREX_SEEDS", "3"))
+ROUNDS = int(os.environ.get("IMBREX_SWIFT_SEEDS", "3"))
 WORKERS = 4
 NAMES = 12
 CAPACITY = "1GiB"
