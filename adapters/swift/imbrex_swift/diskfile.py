@@ -284,7 +284,7 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
             suffix_path = os.path.join(part_path, suffix)
             directory = self.place(suffix_path)[1]
             is_empty = True
-            for object_hash, found in objects_in(drive, directory):
+            for object_hash, found in self._readable(objects_in(drive, directory), suffix_path):
                 path = os.path.join(suffix_path, object_hash)
                 try:
                     info = self.cleaned(drive, names.join(directory, object_hash), found, path, **kwargs)
@@ -299,15 +299,31 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
             if is_empty:
                 self.invalidate_hash(suffix_path)
 
+    def _readable(self, found, path):
+        """`found` up to the first entry that is damaged, of which the log is told."""
+        try:
+            yield from found
+        except DriveFailure as error:
+            if error.errno != errno.EIO:
+                raise
+            self.logger.error("%s can be read in part only: %s", path, error)
+
     def get_diskfile_and_filenames_from_hash(self, device, partition, object_hash, policy, **kwargs):
         dev_path = self.get_dev_path(device)
         if not dev_path:
             raise DiskFileDeviceUnavailable()
         path = os.path.join(get_part_path(dev_path, policy, partition), object_hash[-3:], object_hash)
         drive, directory = self.place(path)
-        found = drive.look(directory)
-        moments = [(name, envelopes.written(envelope)) for name, _, envelope in found]
-        files = self.cleaned(drive, directory, moments, path)["files"]
+        try:
+            found = drive.look(directory)
+            moments = [(name, envelopes.written(envelope)) for name, _, envelope in found]
+            files = self.cleaned(drive, directory, moments, path)["files"]
+        except DriveFailure as error:
+            if error.errno != errno.EIO:
+                raise
+            # Replication of the other objects of the partition goes on.
+            self.logger.error("%s cannot be read: %s", path, error)
+            raise DiskFileNotExist() from error
         if not files:
             raise DiskFileNotExist()
         envelope = next((e for name, _, e in found if as_text(name) == files[-1]), b"")
@@ -336,7 +352,10 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
             if not self.get_dev_path(device):
                 self.logger.debug("Skipping: %s is not served", device)
                 continue
-            yield from self._locations_of(device, policy, auditor_type)
+            try:
+                yield from self._locations_of(device, policy, auditor_type)
+            except DriveGone as error:
+                self.logger.error("The audit of %s ends early: %s", device, error)
 
     def _locations_of(self, device, policy, auditor_type):
         drive = self.drive(device)
@@ -357,13 +376,12 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
                 recorded = time.monotonic()
             path = get_part_path(os.path.join(self.devices, device), policy, partition)
             directory = self.place(path)[1]
-            last = None
-            for key in drive.scan(directory + b"/"):
-                suffix, _, rest = as_text(key[len(directory) + 1 :]).partition("/")
-                place = (suffix, rest.partition("/")[0])
-                if place != last:
-                    last = place
-                    yield swift_diskfile.AuditLocation(os.path.join(path, *place), device, partition, policy)
+            for suffix, _ in self._readable(digests_of(drive, directory), path):
+                suffix_path = os.path.join(path, suffix)
+                found = objects_in(drive, names.join(directory, suffix))
+                for object_hash, _ in self._readable(found, suffix_path):
+                    place = os.path.join(suffix_path, object_hash)
+                    yield swift_diskfile.AuditLocation(place, device, partition, policy)
         drive.put(record, b"", json.dumps({"partitions": []}).encode())
 
     def clear_auditor_status(self, policy, auditor_type="ALL"):

@@ -12,7 +12,7 @@ import pickle
 from swift.obj.diskfile import PICKLE_PROTOCOL
 
 from . import names
-from .client import SOCKET_NAME, DriveFailure, drive_of
+from .client import SOCKET_NAME, DriveFailure, DriveRefused, drive_of
 from .diskfile import as_text, cluster_digest, digests_of, place_of
 from .seams import Facade
 
@@ -47,7 +47,11 @@ class Tree:
 
     def check_drive(self, root, device, mount_check):
         """The path of a device. Raises ValueError if it is not served, whatever `mount_check` is."""
-        if not self.drive(device).is_there():
+        try:
+            is_there = self.drive(device).is_there()
+        except DriveRefused as error:
+            raise ValueError("%s is not served: %s" % (device, error)) from error
+        if not is_there:
             raise ValueError("%s is not served" % device)
         return os.path.join(root, device)
 

@@ -14,7 +14,7 @@ class DamagedError(Exception):
 
 
 class MemoryStore:
-    """`capacity` is what data may take; reading the keys of `damaged` fails; `calls` counts some calls."""
+    """`capacity` is what data may take; the data of the keys of `damaged` cannot be read, nor the entries of `damaged_entries`; `calls` counts some calls."""
 
     def __init__(self, capacity=1 << 30):
         self.capacity = capacity
@@ -22,6 +22,7 @@ class MemoryStore:
         self.keys = []
         self.guard = threading.RLock()
         self.damaged = set()
+        self.damaged_entries = set()
         self.synced_batches = 0
         self.closed = False
         self.calls = {}
@@ -92,8 +93,15 @@ class MemoryObjects:
                 if not key.startswith(prefix):
                     break
                 data, meta = self._store.entries[key]
+                if key in self._store.damaged_entries:
+                    return self._until_damage(found)
                 found.append((key, SimpleNamespace(size=len(data), metadata=meta if metadata else None)))
         return iter(found)
+
+    @staticmethod
+    def _until_damage(found):
+        yield from found
+        raise DamagedError("a block has another checksum")
 
     def delete(self, key, *, sync=True):
         with self._store.guard:

@@ -236,6 +236,26 @@ class Copies(Files):
                 self.store.damaged.clear()
                 self.assertEqual(self.manager.get_hashes("d1", "3", [], self.policy), {})
 
+    def test_entries_that_cannot_be_read_stop_nothing_else(self):
+        objects = [f"o{number}" for number in range(20)]
+        for name in objects:
+            self.put(name=name)
+        (spoilt,) = [key for key in self.keys() if hash_path("a", "c", "o7").encode() in key]
+        suffix = hash_path("a", "c", "o7")[-3:]
+        self.store.damaged_entries.add(spoilt)
+        with self.assertRaises(DiskFileError):
+            self.diskfile("o7").open()
+        with self.assertRaises(DiskFileNotExist):
+            self.manager.get_diskfile_from_hash("d1", "3", hash_path("a", "c", "o7"), self.policy)
+        found = dict(self.manager.yield_hashes("d1", "3", self.policy))
+        self.assertEqual(set(found), {hash_path("a", "c", name) for name in objects} - {hash_path("a", "c", "o7")})
+        with self.assertLogs():
+            hashes = self.manager.get_hashes("d1", "3", [], self.policy)
+        self.assertIsNone(hashes.pop(suffix))
+        self.assertTrue(all(hashes.values()))
+        self.assertEqual(len(list(self.manager.object_audit_location_generator(self.policy))), 19)
+        self.assertIn("can be read in part only", self.logger.text())
+
     def test_an_object_under_another_hash_is_a_collision_or_quarantined(self):
         self.put(b"data")
         other = self.path_of("p")
