@@ -548,8 +548,9 @@ class StoreFile(swift_diskfile.BaseDiskFile):
             self._data_file = info.get("data_file")
             if not self._data_file:
                 raise self._construct_exception_from_ts_file(**info)
-            if held is not None and os.path.basename(self._data_file) != as_text(held):
-                reader.close()
+            if held is None or os.path.basename(self._data_file) != as_text(held):
+                if reader is not None:
+                    reader.close()
                 reader = self._reader_at(self._data_file)
             opened, reader = _Opened(reader, self._data_file), None
             try:

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 from . import identity, wire
 from .service import Refused, Service, Session
@@ -73,8 +74,9 @@ class DriveServer:
         self._accepting.join(patience)
         for sock, _ in connections:
             shut(sock, socket.SHUT_RD)
+        end = time.monotonic() + patience
         for _, thread in connections:
-            thread.join(patience)
+            thread.join(max(0, end - time.monotonic()))
 
     def _accept(self):
         while True:

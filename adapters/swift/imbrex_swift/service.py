@@ -190,14 +190,17 @@ class Session:
                 for key, stat in self._objects.list(prefix)
                 if b"/" not in key[len(prefix) :]
             ]
-            data = [name for name, _, _ in found if name.endswith(b".data")]
+            data = [entry for entry in found if entry[0].endswith(b".data")]
             if not hold or not data:
                 return [found, None]
+            name, size, metadata = data[-1]
             try:
-                self._reader = self._objects.open(prefix + data[-1])
-                return [found, data[-1]]
+                self._reader = self._objects.open(prefix + name)
             except KeyError:
-                continue  # Replaced meanwhile: look again.
+                continue  # Deleted meanwhile: look again.
+            if (self._reader.size, self._reader.metadata) == (size, metadata):
+                return [found, name]
+            self._release()  # Replaced meanwhile.
         return [found, None]
 
     def _open(self, key):

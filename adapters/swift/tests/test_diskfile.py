@@ -20,6 +20,7 @@ from swift.common.exceptions import (
     DiskFileNoSpace,
     DiskFileNotExist,
     DiskFileQuarantined,
+    DiskFileStateChanged,
     PartitionLockTimeout,
     ReplicationLockTimeout,
 )
@@ -255,6 +256,24 @@ class Copies(Files):
         self.assertTrue(all(hashes.values()))
         self.assertEqual(len(list(self.manager.object_audit_location_generator(self.policy))), 19)
         self.assertIn("can be read in part only", self.logger.text())
+
+    def test_an_object_that_is_replaced_while_it_is_opened(self):
+        self.put(b"old", at=1000)
+        objects = self.servers["d1"]._service.objects
+        opened = objects.open
+
+        def replace_first(key):
+            if key.endswith(b"1000.00000.data"):
+                self.put(b"new", at=2000)
+            return opened(key)
+
+        with mock.patch.object(objects, "open", replace_first):
+            self.assertEqual(self.read(), b"new")
+        with mock.patch.object(objects, "open", mock.Mock(side_effect=KeyError("gone"))):
+            with self.assertRaises(DiskFileStateChanged):
+                self.diskfile().open()
+        self.assertEqual(len(self.keys()), 1)
+        self.assertEqual(self.keys(b"quarantined"), [])
 
     def test_an_object_under_another_hash_is_a_collision_or_quarantined(self):
         self.put(b"data")

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -9,14 +11,19 @@ from unittest import mock
 
 from memory import MemoryStore
 from scene import POLICIES, Logger, Served
-from test_beside_stock import has_attributes, post, put, read, Side
+from test_beside_stock import HAS_OBJECTS, Side, has_attributes, post, put, read
 
+from swift.common import utils
 from swift.common.utils import Timestamp, hash_path
 from swift.obj import diskfile as swift_diskfile
 
 from imbrex_swift.diskfile import DiskFileManager
 from imbrex_swift.ec_diskfile import ECDiskFileManager
 from imbrex_swift.importer import Importer
+
+
+if HAS_OBJECTS:
+    import imbrex
 
 
 class Importing(Served):
@@ -132,6 +139,38 @@ class Importing(Served):
         self.assertEqual(len(importer.bad), 5)
         self.assertEqual([key for key in self.store.keys if key.startswith(b"uploads")], [])
         self.compare(leaving=("o5", "o3", "o4", "o0"))
+
+    @unittest.skipUnless(HAS_OBJECTS, "the package imbrex is not installed")
+    def test_the_command_fills_a_drive_that_is_served_afterwards(self):
+        self.fill()
+        drive = os.path.join(self.directory, "new.imbrex")
+        with open(os.path.join(self.directory, "swift.conf"), "w", encoding="utf-8") as conf:
+            conf.write(f"[swift-hash]\nswift_hash_path_suffix = {utils.HASH_PATH_SUFFIX.decode()}\n")
+        paths = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *filter(None, sys.path)]
+        command = [sys.executable, "-W", "ignore", "-m", "imbrex_swift.importer", self.tree, drive]
+        run = {
+            "env": {**os.environ, "PYTHONPATH": ":".join(paths)}, "capture_output": True, "text": True, "check": False,
+        }
+        more = ["--swift-dir", self.directory, "--make", "1GiB"]
+        first = subprocess.run([*command, *more], **run)
+        self.assertEqual((first.returncode, first.stderr), (0, ""))
+        self.assertIn("14 files copied", first.stdout)
+        again = subprocess.run([*command, *more], **run)
+        self.assertIn("0 files copied (0 bytes), 14 were there", again.stdout)
+        for wrong, said in (
+            ([*command, "--swift-dir", self.directory, "--device", "d2"], "is the device d1, not d2"),
+            ([*command, "--swift-dir", self.directory + "/none"], "the cluster is not known"),
+            ([*command[:-2], self.tree + "/none", drive], "is no directory"),
+        ):
+            refused = subprocess.run(wrong, **run)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(said, refused.stderr)
+            self.assertNotIn("Traceback", refused.stderr)
+        self.end("d1")
+        store = imbrex.open(drive)
+        self.addCleanup(store.close)
+        self.serve("d1", store)
+        self.compare()
 
     def test_marks_of_older_versions_make_fragments_durable(self):
         now = Timestamp(time.time() - 500)
