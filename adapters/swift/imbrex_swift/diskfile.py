@@ -210,7 +210,7 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
         digests = {suffix: parse_digest(recorded.get(suffix)) for suffix in sorted(wanted.union(recorded))}
         due = {suffix for suffix, digest in digests.items() if suffix in wanted or not digest}
         # After the digests were read: a suffix that changes meanwhile has another mark then.
-        listed = suffixes_in(drive, directory) if len(due) >= SUFFIX_COUNT_MIN else None
+        listed = self._listed(drive, directory) if len(due) >= SUFFIX_COUNT_MIN else None
         hashes, computed = {}, 0
         for suffix, digest in digests.items():
             if suffix in due:
@@ -226,6 +226,15 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
                     continue
             hashes[suffix] = digest
         return computed, hashes
+
+    def _listed(self, drive, directory):
+        """As `suffixes_in`; None if an entry is damaged, so that each suffix is read by itself."""
+        try:
+            return suffixes_in(drive, directory)
+        except DriveFailure as error:
+            if error.errno != errno.EIO:
+                raise
+            return None
 
     def _computed(self, drive, part_path, suffix, value, policy, objects=None):
         """The digest of a suffix from its files; recorded, unless the suffix changes meanwhile. `objects` are those that it
