@@ -326,7 +326,7 @@ def serve(options):
         try:
             server.start()
         except OSError as error:
-            raise Problem(f"{options.socket}: {error.strerror}") from error
+            raise Problem(f"{options.socket}: {error.strerror or error}") from error
         log.info("serving %s as %s at %s", options.drive, options.device, options.socket)
         while not stop.wait(0.2) and not server.failed.is_set():
             pass

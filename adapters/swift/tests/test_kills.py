@@ -168,6 +168,16 @@ class Kills(Served):
         wrong = subprocess.run(other, **run)
         self.assertEqual(wrong.returncode, 1)
         self.assertIn(f"is the device {self.device}, not d8", wrong.stderr)
+        for socket, said in (
+            (self.directory + "/none/drive.sock", "No such file or directory"),
+            (self.directory + "/" + "x" * 120, "path too long"),
+            (self.directory, "(?i)address already in use|is a directory|refused"),
+        ):
+            elsewhere = [part if part != self.socket_of(self.device) else socket for part in self.command()]
+            refused = subprocess.run(elsewhere, **run)
+            self.assertEqual(refused.returncode, 1)
+            self.assertRegex(refused.stderr, said)
+            self.assertNotIn("Traceback", refused.stderr)
         missing = [part if part != self.drive_path else self.drive_path + ".none" for part in self.command()]
         lost = subprocess.run(missing, **run)
         self.assertEqual(lost.returncode, 1)
