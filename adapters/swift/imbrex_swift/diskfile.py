@@ -209,12 +209,12 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
         recorded = dict(digests_of(drive, directory))
         digests = {suffix: parse_digest(recorded.get(suffix)) for suffix in sorted(wanted.union(recorded))}
         due = {suffix for suffix, digest in digests.items() if suffix in wanted or not digest}
-        # After the digests were read: a suffix that changes meanwhile has another mark then.
-        listed = self._listed(drive, directory) if len(due) >= SUFFIX_COUNT_MIN else None
+        # Read after the digests: a suffix that changes meanwhile has another mark then.
+        listed = Suffixes(drive, directory) if len(due) >= SUFFIX_COUNT_MIN else None
         hashes, computed = {}, 0
         for suffix, digest in digests.items():
             if suffix in due:
-                objects = None if listed is None else listed.get(suffix, [])
+                objects = None if listed is None else listed.objects_of(suffix)
                 try:
                     digest = self._computed(drive, part_path, suffix, recorded.get(suffix), policy, objects)
                 except (OSError, DiskFileError):
@@ -226,15 +226,6 @@ class StoreManager(swift_diskfile.BaseDiskFileManager):
                     continue
             hashes[suffix] = digest
         return computed, hashes
-
-    def _listed(self, drive, directory):
-        """As `suffixes_in`; None if an entry is damaged, so that each suffix is read by itself."""
-        try:
-            return suffixes_in(drive, directory)
-        except DriveFailure as error:
-            if error.errno != errno.EIO:
-                raise
-            return None
 
     def _computed(self, drive, part_path, suffix, value, policy, objects=None):
         """The digest of a suffix from its files; recorded, unless the suffix changes meanwhile. `objects` are those that it
@@ -482,16 +473,44 @@ def objects_in(drive, suffix_directory):
         yield as_text(current), found
 
 
+class Suffixes:
+    """The suffixes of a partition in order, read as one range of keys as far as they are asked for."""
+
+    def __init__(self, drive, part_directory):
+        self._suffixes = suffixes_in(drive, part_directory)
+        self._current = ("", [])
+
+    def objects_of(self, suffix):
+        """What `objects_in` has of a suffix behind the last one; None if that must be asked, after damage before it."""
+        if self._suffixes is None:
+            return None
+        try:
+            while self._current is not None and self._current[0] < suffix:
+                self._current = next(self._suffixes, None)
+        except DriveFailure as error:
+            if error.errno != errno.EIO:
+                raise
+            self._suffixes = None
+            return None
+        return self._current[1] if self._current is not None and self._current[0] == suffix else []
+
+
 def suffixes_in(drive, part_directory):
-    """The objects of each suffix of a partition, as `objects_in` has them: one range of keys."""
+    """The suffixes of a partition in order, each with its objects as `objects_in` has them: one range of keys."""
     prefix = part_directory + b"/"
-    suffixes = {}
+    current, objects = None, {}
     for key, _, envelope in drive.scan(prefix, metadata=True):
-        suffix, object_hash, *name = key[len(prefix) :].split(b"/")
-        if len(name) == 1 and name[0]:
-            objects = suffixes.setdefault(as_text(suffix), {})
-            objects.setdefault(as_text(object_hash), []).append((name[0], envelopes.written(envelope)))
-    return {suffix: list(objects.items()) for suffix, objects in suffixes.items()}
+        parts = key[len(prefix) :].split(b"/")
+        if len(parts) != 3:
+            continue
+        suffix, object_hash, name = parts
+        if suffix != current:
+            if objects:
+                yield as_text(current), list(objects.items())
+            current, objects = suffix, {}
+        objects.setdefault(as_text(object_hash), []).append((name, envelopes.written(envelope)))
+    if objects:
+        yield as_text(current), list(objects.items())
 
 
 def digests_of(drive, part_directory):
