@@ -79,7 +79,9 @@ class Connection:
         except BaseException as error:
             self._sock.close()
             if isinstance(error, OSError) and not isinstance(error, DriveFailure):
-                raise DriveGone(errno.ENODEV, f"{path}: {error}") from error
+                # Eventlet's errors have names for texts.
+                text = os.strerror(error.errno) if error.errno else error
+                raise DriveGone(errno.ENODEV, f"{path}: {text}") from error
             raise
 
     def is_current(self):
