@@ -18,7 +18,7 @@ mod wheel;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use imbrex_system_tests::{
-    adapters, block, browser, databases, filesystems, python, stress, ublk, ycsb, zoned,
+    adapters, block, browser, databases, filesystems, python, stress, swift, ublk, ycsb, zoned,
 };
 use std::process::ExitCode;
 
@@ -134,6 +134,12 @@ enum Chore {
     Browser(browser::BrowserArgs),
     /// Tests the Python package in the system's Python and in the newest one of this machine.
     Python,
+    /// Tests OpenStack Swift on drives of ours: its own tests, its clients, nodes that fail. With `--start DIR` it
+    /// starts a cluster on loopback for a person to try.
+    ///
+    /// Installs Swift from PyPI into target/swift, once, and what else is missing where it may; else it fails, naming
+    /// the packages.
+    Swift(swift::SwiftArgs),
     /// Runs `imbrex bench`, optimised. All arguments go to it.
     Bench {
         /// Arguments for `imbrex bench`, such as `--benchmarks=fillrandom --num 100000`.
@@ -199,6 +205,7 @@ fn run() -> Result<()> {
         Chore::Ycsb { what: Some(YcsbChore::Compare(args)) } => ycsb::compare::run(&root, &args),
         Chore::Browser(args) => browser::run(&root, false, &args),
         Chore::Python => python::run(&root, false),
+        Chore::Swift(args) => swift::run(&root, &args),
         Chore::Bench { args } => cargo::Cargo::new(&root)
             .args(["run", "--release", "--package", "imbrex-cli", "--", "bench"])
             .args(args.iter().map(String::as_str))

@@ -5,6 +5,7 @@
 //!   clients     block  ycsb                     NBD clients --> imbrex serve;  YCSB and Redis, imbrex ycsb
 //!   browsers    browser                         Chromium --> imbrex serve http, imbrex lab
 //!   languages   python                          the system's Python and a newer one --> the package `imbrex`
+//!   clusters    swift                           OpenStack Swift, its tests and its clients --> adapters/swift --> `imbrex`
 //!   kernels     filesystems                     ext4, xfs, btrfs --> imbrex serve --> a drive that loses power
 //!               ublk  zoned  (guest)            a virtual machine's kernel: block devices of imbrex, zoned drives
 //!                  |
@@ -37,6 +38,7 @@ mod report;
 pub mod scratch;
 mod spread;
 pub mod stress;
+pub mod swift;
 pub mod ublk;
 pub mod ycsb;
 pub mod zoned;

@@ -90,7 +90,7 @@ pub fn run(root: &Path, may_skip: bool) -> Result<()> {
 }
 
 /// Lays the package out in `dir`.
-fn lay_out(root: &Path, dir: &Path) -> Result<()> {
+pub(crate) fn lay_out(root: &Path, dir: &Path) -> Result<()> {
     let package = dir.join("imbrex");
     std::fs::create_dir(&package).context("cannot make the package's directory")?;
     let sources = root.join("crates/python/python/imbrex");

@@ -1,0 +1,65 @@
+"""Runs one program of Swift's as an ordinary process: `python -m imbrex_swift.launch SWIFT_DIR LOG MODULE:MAIN ARGS`.
+
+Swift reads `/etc/swift/swift.conf` when its modules are loaded, and logs to the system's syslog. Here the first is
+SWIFT_DIR and the second is the file LOG. Nothing else of Swift changes.
+"""
+
+import importlib
+import logging
+import logging.handlers
+import os
+import sys
+
+
+class LogFile(logging.FileHandler):
+    """Stands where Swift makes its handler of syslog, and takes what that takes."""
+
+    path = os.devnull
+
+    def __init__(self, address=None, facility=None, **_ignored):
+        super().__init__(self.path, encoding="utf-8", errors="backslashreplace", delay=True)
+
+    def setFormatter(self, fmt):
+        super().setFormatter(_Dated(fmt))
+
+
+class _Dated(logging.Formatter):
+    """Puts the time before a line, as syslog does."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def format(self, record):
+        return f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03} {self.inner.format(record)}"
+
+
+def use_directory(swift_dir):
+    """Makes `swift_dir` the directory of configurations for this process; before any other module of Swift."""
+    # The hub and the patches come first, as in Swift's own programs.
+    import swift.common.utils as settings
+
+    settings.set_swift_dir(swift_dir)
+    from swift.common import constraints, storage_policy
+
+    constraints.reload_constraints()
+    storage_policy.reload_storage_policies()
+
+
+def main():
+    swift_dir, log, program, *args = sys.argv[1:]
+    LogFile.path = log
+    try:
+        import swift.common.utils.logs as logs
+    except ImportError as err:
+        sys.exit(f"Swift is not installed in {sys.executable}: {err}")
+    logs.ThreadSafeSysLogHandler = LogFile
+    use_directory(swift_dir)
+    module, function = program.split(":")
+    run = getattr(importlib.import_module(module), function)
+    sys.argv = [program, *args]
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
