@@ -140,7 +140,7 @@ Swift's interface, user test:tester with the key testing:
   TOKEN=$(curl -si -H 'X-Auth-User: test:tester' -H 'X-Auth-Key: testing' {plan.url('/auth/v1.0')} | tr -d '\\r' | awk '/^X-Auth-Token/ {{print $2}}')
   curl -i -X PUT -H "X-Auth-Token: $TOKEN" {plan.url('/v1/AUTH_test/first')} && echo hello | curl -i -T - -H "X-Auth-Token: $TOKEN" {plan.url('/v1/AUTH_test/first/hello')} && curl -H "X-Auth-Token: $TOKEN" {plan.url('/v1/AUTH_test/first/hello')}
 The interface of S3:
-  alias s3='s3cmd --config=/dev/null --access_key=test:tester --secret_key=testing --host={host} --host-bucket={host} --no-ssl'
+  s3() {{ s3cmd --config=/dev/null --access_key=test:tester --secret_key=testing --host={host} --host-bucket={host} --no-ssl "$@"; }}
   s3 mb s3://second; echo hello > hello.txt; s3 put hello.txt s3://second; s3 ls s3://second
 """
 

@@ -10,7 +10,7 @@ import secrets
 from imbrex_swift.cluster_plan import TEST_ACCOUNTS, USERS, ClusterError, write_record
 
 PIPELINE = (
-    "catch_errors gatekeeper healthcheck proxy-logging cache etag-quoter listing_formats domain_remap "
+    "catch_errors gatekeeper healthcheck proxy-logging cache etag-quoter domain_remap listing_formats "
     "container_sync bulk tempurl ratelimit crossdomain formpost s3api tempauth staticweb copy container-quotas "
     "account-quotas slo dlo versioned_writes symlink proxy-logging proxy-server"
 )

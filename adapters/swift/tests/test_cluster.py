@@ -147,13 +147,14 @@ class OneNode(unittest.TestCase):
             directory = os.path.join(held, "cluster")
             options = ("--nodes", "1", "--replicas", "1", "--backend", "directories", "--background", "none",
                        "--port", str(PORT))
-            status, said = command("start", directory, *options)
-            self.assertEqual(status, 0, said)
+            status, said_at_start = command("start", directory, *options)
+            self.assertEqual(status, 0, said_at_start)
             try:
                 one = cluster.Cluster.at(directory)
                 self.assertEqual(command("status", directory)[0], 0)
                 status, said = command("start", directory)
                 self.assertEqual((status, "runs already" in said), (1, True), said)
+                self._type_what_is_printed(said_at_start, held)
                 self._request(one, "PUT", "/c")
                 self._request(one, "PUT", "/c/o", b"kept")
                 pid = one.running.records()["object-server-1"]
@@ -171,6 +172,17 @@ class OneNode(unittest.TestCase):
             finally:
                 status, said = command("destroy", directory)
             self.assertEqual((status, os.path.exists(directory)), (0, False), said)
+
+    def _type_what_is_printed(self, said, directory):
+        """The first commands do what they say, in a shell, as they are printed."""
+        lines = [line for line in said.splitlines() if line.startswith("  ")]
+        path = os.path.dirname(sys.executable) + ":" + os.environ["PATH"]
+        shell = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", "\n".join(lines)], cwd=directory, env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        self.assertEqual(shell.returncode, 0, shell.stdout)
+        self.assertIn("\nhello\n", shell.stdout)
+        self.assertRegex(shell.stdout, r" 6 +s3://second/hello.txt")
 
     def _request(self, one, method, path, body=b""):
         import urllib.request

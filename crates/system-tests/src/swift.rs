@@ -32,7 +32,7 @@ const NEEDS: [Need; 3] = [
 const CLIENT_NEEDS: [Need; 2] = [("/usr/bin/rclone", "rclone"), ("/usr/bin/restic", "restic")];
 
 /// Arguments of `cargo xtask swift`.
-#[derive(clap::Args)]
+#[derive(clap::Args, Debug)]
 pub struct SwiftArgs {
     /// Starts a cluster in this directory for a person to try, and tests nothing.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["only", "policy", "rounds", "seed", "data"])]
@@ -236,7 +236,15 @@ impl Stand<'_> {
     ) -> Result<Vec<&'static str>> {
         let dir = scratch.join("cluster");
         let mut start = self.cluster("start", &dir);
-        start.args(["--backend", self.args.backend.name(), "--with-ec", "--port", "18280"]);
+        start.args([
+            "--backend",
+            self.args.backend.name(),
+            "--with-ec",
+            "--background",
+            "none",
+            "--port",
+            "18280",
+        ]);
         start.args(&self.args.options).stdout(Stdio::null());
         ensure!(succeeds(&mut start)?, "no cluster was started");
         let _stops = Stops(self.cluster("stop", &dir));
