@@ -227,6 +227,7 @@ def main(argv=None):
                        help="where objects lie: emulated zoned drives (default), or stock Swift's directories")
     start.add_argument("--capacity", help="of each emulated drive (default: 4GiB; its file is sparse)")
     start.add_argument("--zone-len", help="of a zone of the emulated drives (default: the drive's)")
+    start.add_argument("--write-buffer", help="memory for writing of each drive (default: the store's)")
     start.add_argument("--port", type=int, help="of the proxy; the five ports behind it are used too (default: 18080)")
     start.add_argument("--background", choices=BACKGROUND, help="which daemons run beside the servers (default: some)")
     for name, what in (

@@ -66,6 +66,7 @@ class Options:
     backend: str = "imbrex"
     capacity: str = "4GiB"
     zone_len: str = ""
+    write_buffer: str = ""
     port: int = 18080
     background: str = "some"
     part_power: int = 6
@@ -85,8 +86,8 @@ class Options:
             raise ClusterError(f"--port {self.port}: choose one from 1024 to 65530; the five behind it are used too")
         if parse_size(self.capacity) < 64 << 20:
             raise ClusterError(f"--capacity {self.capacity}: a drive needs 64MiB or more")
-        if self.zone_len:
-            parse_size(self.zone_len)
+        for length in filter(None, (self.zone_len, self.write_buffer)):
+            parse_size(length)
 
 
 @dataclasses.dataclass(frozen=True)

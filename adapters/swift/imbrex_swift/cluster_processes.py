@@ -85,11 +85,13 @@ def program_of(plan, daemon):
 
 def drive_command(plan, node):
     """The daemon of the drive of a node; it makes the drive if it is missing."""
-    make = ["--make", plan.options.capacity]
-    if plan.options.zone_len:
-        make += ["--zone-len", plan.options.zone_len]
-    return (sys.executable, "-m", "imbrex_swift.drive", "--device", plan.device(node), "--swift-dir", plan.swift_dir,
-            "--socket", plan.socket(node), plan.drive(node), *make)
+    options = plan.options
+    command = [sys.executable, "-m", "imbrex_swift.drive", "--device", plan.device(node), "--swift-dir", plan.swift_dir,
+               "--socket", plan.socket(node), plan.drive(node), "--make", options.capacity]
+    for name, value in (("--zone-len", options.zone_len), ("--write-buffer", options.write_buffer)):
+        if value:
+            command += [name, value]
+    return tuple(command)
 
 
 def processes(plan):
@@ -142,15 +144,16 @@ def daemon_command(plan, daemon, node, *args):
     return _launch(plan, f"{daemon}-{node}", program_of(plan, daemon), conf, *args)
 
 
-def _environment():
-    environment = dict(os.environ)
+def environment():
+    """Of every process of a cluster."""
+    variables = dict(os.environ)
     # The package may run from its sources.
     sources = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    paths = [sources, *filter(None, [environment.get("PYTHONPATH")])]
-    environment["PYTHONPATH"] = ":".join(paths)
+    paths = [sources, *filter(None, [variables.get("PYTHONPATH")])]
+    variables["PYTHONPATH"] = ":".join(paths)
     # Swift's replicators call `rsync` by its name.
-    environment["PATH"] = environment.get("PATH", "/usr/bin:/bin") + ":/usr/bin:/usr/sbin"
-    return environment
+    variables["PATH"] = variables.get("PATH", "/usr/bin:/bin") + ":/usr/bin:/usr/sbin"
+    return variables
 
 
 def start_of(pid):
@@ -199,7 +202,7 @@ class Running:
         with open(process.log, "ab") as log:
             child = subprocess.Popen(
                 process.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.plan.directory,
-                env=_environment(), start_new_session=True,
+                env=environment(), start_new_session=True,
             )
         self._children[process.name] = child
         record = {"pid": child.pid, "start": start_of(child.pid), "log": process.log}
