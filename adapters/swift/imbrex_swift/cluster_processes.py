@@ -64,8 +64,8 @@ class Process:
     socket: str = ""
 
 
-def _launch(plan, name, program, *args):
-    return (sys.executable, "-m", "imbrex_swift.launch", plan.swift_dir, plan.log(name), program, *args)
+def _launch(plan, name, *words):
+    return (sys.executable, "-m", "imbrex_swift.launch", plan.swift_dir, plan.log(name), *words)
 
 
 def _require(program, package):
@@ -138,10 +138,17 @@ def background(plan):
     return [name for name in names if name != "object-reconstructor" or plan.options.with_ec]
 
 
-def daemon_command(plan, daemon, node, *args):
-    """The command of a daemon of a node; `"once"` makes it end after one round."""
-    conf = plan.conf(DAEMONS[daemon][1], node)
-    return _launch(plan, f"{daemon}-{node}", program_of(plan, daemon), conf, *args)
+def daemon_command(plan, daemon, node):
+    """The command of a daemon of a node."""
+    return _launch(plan, f"{daemon}-{node}", program_of(plan, daemon), plan.conf(DAEMONS[daemon][1], node))
+
+
+def once_command(plan, daemons, node):
+    """The command that runs one round of several daemons of a node, one after the other, and ends. Its log is `once-NODE`."""
+    words = []
+    for daemon in daemons:
+        words += ["+", program_of(plan, daemon), plan.conf(DAEMONS[daemon][1], node), "once"]
+    return _launch(plan, f"once-{node}", *words[1:])
 
 
 def environment():

@@ -28,6 +28,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -42,6 +43,8 @@ from imbrex_swift.cluster_plan import BACKENDS, ClusterError, Options  # noqa: E
 
 ACCOUNT = "AUTH_test"
 PASSES_MAX = 8
+#: For one round of all daemons of a node.
+ONCE_S_MAX = 600
 WORKERS = 2
 #: Lengths of objects: in the entry, beside it, apart, and longer than a segment of an erasure code.
 LENGTHS = ((0, 4096), (4096, 65536), (65536, 400_000), (1 << 20, 3 << 20))
@@ -287,26 +290,27 @@ class Rounds:
                 self.counts[f"reads {when}"] += 1
 
     def once(self, *daemons):
-        """One round of daemons on all nodes at the same time."""
+        """One round of daemons, one after the other, on all nodes at the same time."""
         plan = self.cluster.plan
         started = []
-        for daemon in daemons:
-            for node in plan.nodes:
-                command = cluster_processes.daemon_command(plan, daemon, node, "once")
-                log = open(plan.log(f"{daemon}-{node}"), "ab")
-                started.append((daemon, node, subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                    env=cluster_processes.environment())))
-        for daemon, node, child in started:
+        for node in plan.nodes:
+            log = plan.log(f"once-{node}")
+            with open(log, "ab") as file:
+                started.append((node, log, subprocess.Popen(
+                    cluster_processes.once_command(plan, daemons, node), stdin=subprocess.DEVNULL, stdout=file,
+                    stderr=file, start_new_session=True, env=cluster_processes.environment())))
+        failed = []
+        for node, log, child in started:
             try:
-                status = child.wait(timeout=300)
+                status = child.wait(timeout=ONCE_S_MAX)
             except subprocess.TimeoutExpired:
-                os.killpg(child.pid, 9)
+                os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
-                raise Wrong(f"{daemon} of node {node} did not end in 300 s; see {plan.log(f'{daemon}-{node}')}") from None
+                status = f"no end after {ONCE_S_MAX} s"
             if status:
-                raise Wrong(f"{daemon} of node {node} failed: {status}\n"
-                            + cluster_processes.last_lines(plan.log(f"{daemon}-{node}")))
+                failed.append(f"{', '.join(daemons)} of node {node}: {status}\n" + cluster_processes.last_lines(log))
+        if failed:
+            raise Wrong("\n".join(failed))
 
     def converge(self, fault, victim):
         """Passes of the daemons until everything is right; passes, objects and replicas read."""
@@ -317,8 +321,7 @@ class Rounds:
             daemons = ["account-replicator", "container-replicator", "object-replicator"]
             if self.cluster.plan.options.with_ec:
                 daemons.append("object-reconstructor")
-            self.once(*daemons)
-            self.once("object-updater", "container-updater")
+            self.once(*daemons, "object-updater", "container-updater")
             wrong, objects, replicas = self.compare()
             if not wrong:
                 return number, objects, replicas
