@@ -484,7 +484,7 @@ class Phases:
     @contextlib.contextmanager
     def phase(self, name, count):
         before, start = self.scene.counters(), time.monotonic()
-        more = {"count": count}
+        more = {"count": count, "at": len(self.told)}
         yield more
         self.scene.settle()
         after = self.scene.counters()

@@ -31,6 +31,10 @@ const NEEDS: [Need; 3] = [
 /// For the tests; the other clients are packages of Python.
 const CLIENT_NEEDS: [Need; 2] = [("/usr/bin/rclone", "rclone"), ("/usr/bin/restic", "restic")];
 
+/// For a file system on the block device.
+const BESIDE_NEEDS: [Need; 2] =
+    [("/usr/bin/nbdfuse", "libnbd-bin"), ("/usr/sbin/mkfs.xfs", "xfsprogs")];
+
 /// Arguments of `cargo xtask swift`.
 #[derive(clap::Args, Debug)]
 pub struct SwiftArgs {
@@ -77,6 +81,10 @@ enum Part {
     Clients,
     /// Nodes that are killed, wiped and damaged.
     Faults,
+    /// The tests of `imbrex-swift` itself, which the gate runs too.
+    Units,
+    /// The same object server on XFS and on ours, which is measured only when it is named; 20 minutes, root.
+    Beside,
 }
 
 impl Backend {
@@ -99,8 +107,15 @@ pub fn run(root: &Path, args: &SwiftArgs) -> Result<()> {
     packages::provide(&CLIENT_NEEDS, "", false)?;
     let scratch = Scratch::new(root, "swift")?;
     let wants = |part| args.only.is_none_or(|only| only == part);
+    if args.only == Some(Part::Beside) {
+        stand.beside(scratch.path(), &mut report)?;
+        return report.write(root);
+    }
     // Every part runs, so that one failure does not hide another.
     let mut failed = Vec::new();
+    if wants(Part::Units) && run_units(root, &stand.python).is_err() {
+        failed.push("units");
+    }
     if wants(Part::Suites) || wants(Part::Clients) {
         failed.extend(stand.on_a_cluster(scratch.path(), &wants, &mut report)?);
     }
@@ -114,6 +129,31 @@ pub fn run(root: &Path, args: &SwiftArgs) -> Result<()> {
     }
     report.write(root)?;
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+/// Runs the tests of `imbrex-swift` itself; `may_skip` decides whether what cannot be installed ends the run.
+pub fn units(root: &Path, may_skip: bool) -> Result<()> {
+    let what = "imbrex-swift was not tested";
+    if !packages::provide(&NEEDS[..1], what, may_skip)? {
+        return Ok(());
+    }
+    let python = match install(root, Backend::Imbrex) {
+        Err(error) if may_skip => {
+            packages::skip(&format!("{what}: {error:#}"), "it needs Swift from PyPI");
+            return Ok(());
+        }
+        installed => installed?,
+    };
+    run_units(root, &python)
+}
+
+fn run_units(root: &Path, python: &Path) -> Result<()> {
+    let mut units = Command::new(python);
+    units.args(["-W", "ignore", "-m", "unittest", "discover", "--start-directory"]);
+    units.arg(root.join("adapters/swift/tests")).stdin(Stdio::null());
+    units.env("PYTHONDONTWRITEBYTECODE", "1");
+    ensure!(succeeds(&mut units)?, "the tests of imbrex-swift failed");
     Ok(())
 }
 
@@ -274,6 +314,17 @@ impl Stand<'_> {
         Ok(failed)
     }
 
+    fn beside(&self, scratch: &Path, report: &mut Report) -> Result<()> {
+        packages::provide(&BESIDE_NEEDS, "", false)?;
+        let json = scratch.join("beside.json");
+        let mut beside = Command::new(&self.python);
+        beside.arg(self.root.join("adapters/swift/tests/beside.py")).stdin(Stdio::null());
+        beside.arg("--imbrex").arg(cargo::imbrex(self.root)).arg("--dir").arg(scratch);
+        beside.arg("--json").arg(&json).args(&self.args.options);
+        ensure!(succeeds(&mut beside)?, "the comparison failed");
+        beside_tables(&json, report)
+    }
+
     fn faults(&self, dir: &Path, json: &Path) -> Result<bool> {
         let mut faults = self.test("faults.py", dir);
         faults.args(["--backend", self.args.backend.name()]);
@@ -356,6 +407,66 @@ fn faults_table(json: &Path, report: &mut Report) -> Result<()> {
         for what in counts.as_object().context("a program wrote no counts")?.keys() {
             report.row(vec![format!("{prefix}{what}"), cell(counts, what)?]);
         }
+    }
+    Ok(())
+}
+
+/// What the drive did for each phase: with Swift's own files on XFS, and with ours.
+fn beside_tables(json: &Path, report: &mut Report) -> Result<()> {
+    let measured = read(json)?;
+    let number = |kind: &str, phase: &str, field: &str| {
+        let value = &measured[kind]["phases"][phase][field];
+        value.as_f64().with_context(|| format!("no {field} of {phase} on {kind}"))
+    };
+    let phases = measured["files"]["phases"].as_object().context("no phases on XFS")?;
+    // In the order in which they ran.
+    let mut names: Vec<&String> = phases.keys().collect();
+    names.sort_by_key(|&name| phases[name]["at"].as_u64());
+    let columns = ["phase", "objects", "on XFS, ms each", "ours, ms each", "XFS / ours"];
+    report.table("The drive's time", &columns);
+    for name in &names {
+        let count = number("files", name, "count")?;
+        let ms = |kind| anyhow::Ok(number(kind, name, "busy_s")? * 1e3 / count);
+        let (files, ours) = (ms("files")?, ms("imbrex")?);
+        report.row(vec![
+            name.to_string(),
+            format!("{count}"),
+            format!("{files:.3}"),
+            format!("{ours:.3}"),
+            format!("{:.2}", files / ours),
+        ]);
+    }
+    let columns = [
+        "phase",
+        "XFS: reads each",
+        "ours: reads each",
+        "XFS: KiB written each",
+        "ours: KiB written each",
+        "XFS: directories listed",
+        "ours: directories listed",
+    ];
+    report.table("What it read and wrote", &columns);
+    for name in &names {
+        let count = number("files", name, "count")?;
+        let mut row = vec![name.to_string()];
+        for (field, unit) in [("reads", 1.0), ("written_bytes", 1024.0)] {
+            for kind in ["files", "imbrex"] {
+                row.push(format!("{:.2}", number(kind, name, field)? / count / unit));
+            }
+        }
+        for kind in ["files", "imbrex"] {
+            row.push(number(kind, name, "listed").map_or(String::new(), |count| count.to_string()));
+        }
+        report.row(row);
+    }
+    report.table("Space, MiB", &["device", "data of objects", "in use", "length"]);
+    for (kind, name) in [("files", "XFS on the block device"), ("imbrex", "ours")] {
+        let mut row = vec![name.to_owned()];
+        for field in ["data_bytes", "used_bytes", "length_bytes"] {
+            let bytes = measured[kind][field].as_u64().context("no space was measured")?;
+            row.push((bytes >> 20).to_string());
+        }
+        report.row(row);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 //!   lane 1:  tests  doc-tests  torture          two cores' worth of work
 //!   lane 2:  adapters                           these wait for other programs
 //!   lane 3:  filesystems
-//!   lane 4:  block  ycsb  demo  pages  browser  python
+//!   lane 4:  block  ycsb  demo  pages  browser  python  swift
 //! ```
 //!
 //! Each step is a process of its own (`step`), whose processor time is kept and compared (`times`).
@@ -34,7 +34,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use commit::Commit;
 use imbrex_system_tests::browser::{self, BrowserArgs};
 use imbrex_system_tests::scratch::Scratch;
-use imbrex_system_tests::{adapters, block, filesystems, python, ycsb};
+use imbrex_system_tests::{adapters, block, filesystems, python, swift, ycsb};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -42,7 +42,7 @@ use step::{Done, Shown};
 use times::Times;
 
 /// How much processor time torture has for each of its two workers.
-pub(crate) const TORTURE_BUDGET: &str = "60s";
+pub(crate) const TORTURE_BUDGET: &str = "45s";
 /// Every scenario gets at least so many drawn runs in it.
 const TORTURE_RUNS_MIN: &str = "5";
 
@@ -94,6 +94,7 @@ const LANES: [&[Step]; 4] = [
         ("pages", pages::run),
         ("browser", |root| browser::run(root, true, &BrowserArgs::default())),
         ("python", |root| python::run(root, true)),
+        ("swift", |root| swift::units(root, true)),
     ],
 ];
 
