@@ -49,7 +49,7 @@ def said(*command, **more):
     return done.stdout
 
 
-def wait_for(what, ready, patience=60):
+def wait_for(what, ready, patience=300):
     end = time.monotonic() + patience
     while not ready():
         if time.monotonic() > end:

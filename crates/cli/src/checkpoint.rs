@@ -2,7 +2,7 @@
 
 use crate::count::grouped;
 use crate::error::{CliError, Context};
-use crate::output::Table;
+use crate::output::{Table, note};
 use crate::session::Session;
 use crate::store::{DriveArgs, ReadDriveArgs, Store};
 use imbrex_disk::ByteSize;
@@ -68,6 +68,7 @@ impl CheckpointCommand {
                         return session.out.json(&json_of(&pins));
                     }
                     if pins.checkpoints.is_empty() {
+                        note("there are no checkpoints");
                         return Ok(());
                     }
                     session.out.line(table_of(&pins).trim_end())

@@ -30,7 +30,7 @@ pub enum DriverError {
     /// The disk below has too few zones that can be written.
     #[error(
         "the drive has {got} sequential zones that can be written; superblocks, journal and \
-         cleaning need {needed}"
+         cleaning need {needed}; use a longer drive, or one with shorter zones (an emulated one: --zone-len)"
     )]
     TooSmall {
         /// How many it has.
