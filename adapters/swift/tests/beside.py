@@ -553,6 +553,9 @@ def main():
     parser.add_argument("--json", help="where the figures go")
     options = parser.parse_args()
     options.imbrex = os.path.abspath(options.imbrex)
+    # Whatever ends it, mounts and processes go first.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit("beside: stopped"))
     told = {"options": {key: value for key, value in vars(options).items() if key not in ("dir", "json", "imbrex")}}
     try:
         for kind in (Files, Imbrex):
