@@ -14,7 +14,7 @@ from memory import MemoryStore
 from scene import Logger, Served
 
 from imbrex_swift import drive as daemon
-from imbrex_swift import identity, wire
+from imbrex_swift import identity
 from imbrex_swift.client import Connection, Drive, DriveFailure, DriveGone, DriveRefused
 from imbrex_swift.diskfile import DiskFileManager
 
