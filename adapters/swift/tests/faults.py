@@ -318,10 +318,12 @@ class Rounds:
         for number in range(1, PASSES_MAX + 1):
             if fault == "rotten" and number in (1, 3):
                 self.once("object-auditor")
-            daemons = ["account-replicator", "container-replicator", "object-replicator"]
+            daemons = ["account-replicator", "container-replicator", "object-replicator", "container-updater"]
             if self.cluster.plan.options.with_ec:
                 daemons.append("object-reconstructor")
-            self.once(*daemons, "object-updater", "container-updater")
+            self.once(*daemons)
+            # It forks, and a child must not inherit the green threads of the daemons before it.
+            self.once("object-updater")
             wrong, objects, replicas = self.compare()
             if not wrong:
                 return number, objects, replicas

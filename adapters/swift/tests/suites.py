@@ -54,13 +54,13 @@ def source(directory):
     return unpacked
 
 
-def modules(tree, suites):
-    """Pairs of a suite and a module's path, long ones first."""
+def modules(tree, suites, only=()):
+    """Pairs of a suite and a module's path, long ones first; `only` those of these names, if any."""
     found = []
     for suite in suites:
         folder = SUITES[suite]
         for name in sorted(os.listdir(os.path.join(tree, folder))):
-            if name.startswith("test") and name.endswith(".py"):
+            if name.startswith("test") and name.endswith(".py") and (not only or name in only):
                 found.append((suite, f"{folder}/{name}"))
 
     def rank(pair):
@@ -105,10 +105,9 @@ def outcomes(suite, report):
     return list(found.values())
 
 
-def run(plan, tree, suites, jobs, policy="", extra=(), keep=None):
+def run(plan, tree, waiting, jobs, policy="", extra=(), keep=None):
     """Runs all modules; the outcomes, by the order of their ends."""
-    waiting = modules(tree, suites)
-    found, running = [], {}
+    waiting, found, running = list(waiting), [], {}
     with tempfile.TemporaryDirectory(prefix="swift-suites-") as temporary:
         directory = keep or temporary
         os.makedirs(directory, exist_ok=True)
@@ -165,12 +164,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("directory", metavar="DIR", help="of a running cluster")
     parser.add_argument("--suite", action="append", choices=SUITES, help="only this one (may be given again)")
+    parser.add_argument("--module", action="append", help="only modules of this name (may be given again)")
     parser.add_argument("--policy", default="", help="the storage policy of the tests' containers (default: the first)")
     parser.add_argument("--jobs", type=int, default=len(TEST_ACCOUNTS), choices=range(1, len(TEST_ACCOUNTS) + 1))
     parser.add_argument("--source", help="the directory for Swift's source package (default: target/swift)")
     parser.add_argument("--reports", help="keep pytest's reports and outputs in this directory")
     parser.add_argument("--json", help="write the counts to this file")
-    parser.add_argument("-k", help="only tests that match, as pytest's -k; judges no expected failure as missing")
+    parser.add_argument("-k", help="only tests that match, as pytest's -k")
     args = parser.parse_args()
     try:
         cluster = Cluster.at(args.directory)
@@ -183,7 +183,8 @@ def main():
         tree = source(args.source or os.path.join(os.path.dirname(HERE), "..", "..", "target", "swift"))
         began = time.monotonic()
         suites = args.suite or list(SUITES)
-        found = run(plan, tree, suites, args.jobs, args.policy, ("-k", args.k) if args.k else (), args.reports)
+        waiting = modules(tree, suites, args.module or ())
+        found = run(plan, tree, waiting, args.jobs, args.policy, ("-k", args.k) if args.k else (), args.reports)
     except ClusterError as err:
         print(f"suites: {err}", file=sys.stderr)
         return 2
