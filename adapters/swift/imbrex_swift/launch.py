@@ -73,6 +73,13 @@ def programs(words):
     return found
 
 
+def keep_hub():
+    """Keeps eventlet's hub for the programs that follow. Each would choose one, and the threads of the first wait in its own."""
+    import eventlet.hubs
+
+    eventlet.hubs.use_hub = lambda mod=None: None
+
+
 def main():
     swift_dir, log, *words = sys.argv[1:]
     LogFile.path = log
@@ -90,6 +97,7 @@ def main():
         # The program before may have put its log in their places.
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         status = run() or status
+        keep_hub()
     sys.exit(status)
 
 
