@@ -140,7 +140,7 @@ Swift's interface, user test:tester with the key testing:
   TOKEN=$(curl -si -H 'X-Auth-User: test:tester' -H 'X-Auth-Key: testing' {plan.url('/auth/v1.0')} | tr -d '\\r' | awk '/^X-Auth-Token/ {{print $2}}')
   curl -i -X PUT -H "X-Auth-Token: $TOKEN" {plan.url('/v1/AUTH_test/first')} && echo hello | curl -i -T - -H "X-Auth-Token: $TOKEN" {plan.url('/v1/AUTH_test/first/hello')} && curl -H "X-Auth-Token: $TOKEN" {plan.url('/v1/AUTH_test/first/hello')}
 The interface of S3:
-  s3() {{ s3cmd --config=/dev/null --access_key=test:tester --secret_key=testing --host={host} --host-bucket={host} --no-ssl "$@"; }}
+  s3() {{ {program('s3cmd')} --config=/dev/null --access_key=test:tester --secret_key=testing --host={host} --host-bucket={host} --no-ssl "$@"; }}
   s3 mb s3://second; echo hello > hello.txt; s3 put hello.txt s3://second; s3 ls s3://second
 """
 
@@ -165,12 +165,14 @@ def _start(args):
     print(f"{options.nodes} nodes on {options.backend} serve at {cluster.plan.url()} after "
           f"{time.monotonic() - began:.0f} s; logs are in {cluster.plan.path('log')}\n")
     print(first_lines(cluster.plan))
-    print(f"Stop it with: {_command()} stop {args.directory}")
+    print(f"Stop it with: {program('imbrex-swift-cluster')} stop {args.directory}")
     return 0
 
 
-def _command():
-    return os.path.basename(sys.argv[0]) if sys.argv[0].endswith("imbrex-swift-cluster") else "imbrex-swift-cluster"
+def program(name):
+    """The name of a program as it can be typed: with its directory if it is beside this interpreter and not on the path."""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    return beside if shutil.which(name) is None and os.path.exists(beside) else name
 
 
 def _status(args):

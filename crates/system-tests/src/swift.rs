@@ -262,8 +262,6 @@ impl Stand<'_> {
         let mut start = self.cluster("start", dir);
         start.args(["--backend", self.args.backend.name()]).args(&self.args.options);
         ensure!(succeeds(&mut start)?, "no cluster was started");
-        let program = self.python.with_file_name("imbrex-swift-cluster");
-        println!("which is {}", program.display());
         Ok(())
     }
 
