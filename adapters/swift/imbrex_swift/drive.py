@@ -108,7 +108,7 @@ class DriveServer:
 
     def _refuse(self, sock, code, text):
         try:
-            sock.settimeout(0.2)
+            sock.settimeout(1)
             # What is closed with a greeting unread loses the answer, too.
             wire.receive_frame(sock)
             wire.send_frame(sock, wire.ERROR, wire.pack([code, text]))

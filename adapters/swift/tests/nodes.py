@@ -73,8 +73,9 @@ class Cluster(Served):
 
     def daemon_conf(self, **more):
         return self.conf(
-            bind_ip="127.0.0.1", bind_port=str(self.port), recon_cache_path=self.directory, node_timeout="5",
-            swift_dir=self.directory, **more,
+            bind_ip="127.0.0.1", bind_port=str(self.port), recon_cache_path=self.directory,
+            # A machine that has much to do is no failure.
+            node_timeout="60", conn_timeout="30", http_timeout="60", swift_dir=self.directory, **more,
         )
 
     def manager(self):
