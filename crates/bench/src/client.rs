@@ -68,9 +68,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Client number `index` of `task`, which draws from its own stream of the seed.
+    /// Client number `index` of a task whose benchmark was run `round` times before. It draws from its own stream of
+    /// the seed: overwrites in several parts are as uniform as in one.
     pub(crate) fn new(
-        task: Task,
+        (task, round): (Task, usize),
         index: u32,
         options: &BenchOptions,
         db: &Db,
@@ -93,6 +94,10 @@ impl Client {
             read.read_ahead_bytes_min = bytes.0 as usize;
             read.read_ahead_bytes = bytes.0 as usize * READ_AHEAD_GROWTH;
         }
+        let stream = match round {
+            0 => format!("{benchmark} client {index}"),
+            _ => format!("{benchmark} {round} client {index}"),
+        };
         Client {
             benchmark,
             db: db.clone(),
@@ -111,7 +116,7 @@ impl Client {
             ),
             order: Permutation::new(&mut order, options.num),
             overwritten: KeyDraw::new(options.overwrites, options.num),
-            prng: seed.derive(&format!("{benchmark} client {index}")),
+            prng: seed.derive(&stream),
             cursor: None,
             turns: None,
             tally: Tally::new(),

@@ -101,7 +101,9 @@ fn run_all(
             testbed = testbed.emptied(options.plan())?;
         }
         let mut watcher = Watcher::new(watches, &testbed, task.benchmark, (number, count));
-        let run = run_one(&testbed, task, options, &mut watcher)?;
+        let earlier = options.benchmarks[..number - 1].iter();
+        let round = earlier.filter(|earlier| earlier.benchmark == task.benchmark).count();
+        let run = run_one(&testbed, (task, round), options, &mut watcher)?;
         finished(&run);
         report.interrupted = run.interrupted;
         report.runs.push(run);
@@ -126,9 +128,10 @@ fn setup(testbed: &Testbed, options: &BenchOptions) -> Setup {
     }
 }
 
+/// Runs a task whose benchmark was run `round` times before.
 fn run_one(
     testbed: &Testbed,
-    task: Task,
+    (task, round): (Task, usize),
     options: &BenchOptions,
     watcher: &mut Watcher<'_>,
 ) -> Result<RunReport, BenchError> {
@@ -136,7 +139,7 @@ fn run_one(
     let context = |source| BenchError::Engine { what: benchmark.to_string(), source };
     let turns = testbed.world().map(|_| Arc::new(WriteTurns::new(testbed.shared_clock())));
     let client = |task, index| {
-        let client = Client::new(task, index, options, testbed.db(), testbed.keyspace());
+        let client = Client::new((task, round), index, options, testbed.db(), testbed.keyspace());
         client.in_turns(turns.clone())
     };
     let mut clients: Vec<Client> = (0..options.threads).map(|index| client(task, index)).collect();
