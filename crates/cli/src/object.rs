@@ -11,6 +11,7 @@ use crate::store::{DriveArgs, KeyspaceArgs, ReadDriveArgs, Store, keyspace_in, s
 use imbrex::{Listing, ObjectBatch, Objects};
 use imbrex_disk::ByteSize;
 use imbrex_engine::WriteOptions;
+use imbrex_files::Files;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -146,7 +147,7 @@ fn objects(
         None => store.keyspace(args)?,
         Some(name) => keyspace_in(&checkpoint::open(store, name)?, args)?,
     };
-    let opened = Objects::open(&keyspace, Arc::default(), None);
+    let opened = Objects::open(&keyspace, store.files.format_id(), Arc::default(), None);
     opened.context(|| format!("cannot read the objects of {}", store.path.display()))
 }
 
@@ -287,7 +288,9 @@ impl CheckArgs {
             match found.findings.len() {
                 0 => Ok(()),
                 count => {
-                    let what = format!("{count} findings about objects; delete or put them again");
+                    let what = format!(
+                        "{count} findings about objects; read what you can of them, then delete or put them again"
+                    );
                     Err(CliError::new(Exit::Corrupt, what))
                 }
             }

@@ -231,7 +231,7 @@ impl EngineError {
     }
 
     /// Whether the error means damaged or missing data, so that reads of other data may succeed.
-    pub(crate) fn is_damage(&self) -> bool {
+    pub fn is_damage(&self) -> bool {
         let EngineError::Files { source, .. } = self else {
             return matches!(self, EngineError::Corrupt { .. });
         };

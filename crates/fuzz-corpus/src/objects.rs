@@ -16,6 +16,9 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("inline", manifest(1, b"text", 5, 0, 0, b"short")),
         ("chunks", manifest(2, b"film", 5 << 30, 7, 1 << 20, b"")),
-        ("header", [&b"ImbrexOb\x01"[..], &[0; 7], &4097_u64.to_le_bytes()].concat()),
+        (
+            "header",
+            [&b"ImbrexOb\x01"[..], &[0; 7], &9_u64.to_le_bytes(), &4097_u64.to_le_bytes()].concat(),
+        ),
     ]
 }

@@ -447,7 +447,7 @@ impl Keyspace {
             true => Arc::clone(inner.ledgers.lock().entry(*self.engine.as_ref()).or_default()),
             false => Arc::default(),
         };
-        Ok(Objects::open(&self.engine, ledger, Some(inner))?)
+        Ok(Objects::open(&self.engine, inner.stack.files.format_id(), ledger, Some(inner))?)
     }
 
     /// The engine's handle, for cursors and what else it has.

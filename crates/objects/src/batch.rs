@@ -217,8 +217,12 @@ impl Commit<'_> {
 
     /// Gives `name` another manifest, or none, and deletes the chunks of the old one; returns whether there was one.
     fn replace(&mut self, name: Vec<u8>, by: Option<Vec<u8>>) -> Result<bool, ObjectsError> {
-        let old = self.manifest(&name)?;
-        // A manifest that is damaged does not tell its chunks. A new one may replace it all the same.
+        // A manifest that is damaged does not tell its chunks. A new one may replace it all the same; the chunks stay
+        // until a check finds them.
+        let old = match self.manifest(&name) {
+            Err(ObjectsError::Engine(error)) if error.is_damage() => Some(Vec::new()),
+            read => read?,
+        };
         if let Some(Ok(Manifest { data: Data::Chunks(chunks), .. })) =
             old.as_deref().map(Manifest::decode)
         {

@@ -16,13 +16,14 @@ const MAGIC: [u8; 8] = *b"ImbrexOb";
 
 /// The key of the header.
 pub(crate) const HEADER_KEY: &[u8] = b"\x01imbrex objects";
-/// What the keys of uploads that have not ended start with.
+/// What the keys of uploads that have not ended start with, of chunks, and of manifests.
 pub(crate) const UPLOADS: u8 = 2;
-const CHUNKS: u8 = 3;
-const MANIFESTS: u8 = 4;
+pub(crate) const CHUNKS: u8 = 3;
+pub(crate) const MANIFESTS: u8 = 4;
 
-const HEADER_LEN: usize = 24;
-const NEXT_UPLOAD_AT: usize = 16;
+const HEADER_LEN: usize = 32;
+const STORE_AT: usize = 16;
+const NEXT_UPLOAD_AT: usize = 24;
 
 const KIND_AT: usize = 1;
 const RESERVED_AT: usize = 2;
@@ -84,28 +85,39 @@ pub(crate) fn name_of(key: &[u8]) -> Option<&[u8]> {
     key.strip_prefix(&[MANIFESTS])
 }
 
-/// The value of the header.
-pub(crate) fn encode_header(next_upload: UploadId) -> [u8; HEADER_LEN] {
-    let mut header = [0; HEADER_LEN];
-    header[..MAGIC.len()].copy_from_slice(&MAGIC);
-    header[MAGIC.len()] = FORMAT_VERSION;
-    header[NEXT_UPLOAD_AT..].copy_from_slice(&next_upload.0.to_le_bytes());
-    header
+/// Which numbers uploads have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// The store that wrote it.
+    pub(crate) store: u64,
+    /// No upload has this number or a greater one yet.
+    pub(crate) next_upload: UploadId,
 }
 
-/// The first upload without a number in the header `bytes`.
-pub(crate) fn decode_header(bytes: &[u8]) -> Result<UploadId, Damage> {
-    let bytes: &[u8; HEADER_LEN] = bytes.try_into().map_err(|_| Damage("a header has 24 bytes"))?;
+/// The value of the header.
+pub(crate) fn encode_header(header: Header) -> [u8; HEADER_LEN] {
+    let mut out = [0; HEADER_LEN];
+    out[..MAGIC.len()].copy_from_slice(&MAGIC);
+    out[MAGIC.len()] = FORMAT_VERSION;
+    out[STORE_AT..NEXT_UPLOAD_AT].copy_from_slice(&header.store.to_le_bytes());
+    out[NEXT_UPLOAD_AT..].copy_from_slice(&header.next_upload.0.to_le_bytes());
+    out
+}
+
+/// Reads the value of the header.
+pub(crate) fn decode_header(bytes: &[u8]) -> Result<Header, Damage> {
+    let bytes: &[u8; HEADER_LEN] = bytes.try_into().map_err(|_| Damage("a header has 32 bytes"))?;
     if bytes[..MAGIC.len()] != MAGIC {
         return Err(Damage("not a header of objects"));
     }
     if bytes[MAGIC.len()] != FORMAT_VERSION {
         return Err(Damage("not a header of format version 1"));
     }
-    if bytes[MAGIC.len() + 1..NEXT_UPLOAD_AT].iter().any(|&byte| byte != 0) {
+    if bytes[MAGIC.len() + 1..STORE_AT].iter().any(|&byte| byte != 0) {
         return Err(Damage("reserved bytes are not zero"));
     }
-    Ok(UploadId(u64_at(bytes, NEXT_UPLOAD_AT)))
+    let next_upload = UploadId(u64_at(bytes, NEXT_UPLOAD_AT));
+    Ok(Header { store: u64_at(bytes, STORE_AT), next_upload })
 }
 
 /// Where the data of an object are.

@@ -2,8 +2,8 @@
 
 use crate::error::ObjectsError;
 use crate::format::{
-    Chunks, HEADER_KEY, Manifest, UPLOADS, UploadId, chunk_key, decode_header, encode_header,
-    upload_key, upload_of,
+    CHUNKS, Chunks, Data, HEADER_KEY, Header, MANIFESTS, Manifest, UPLOADS, UploadId, chunk_key,
+    chunk_of, decode_header, encode_header, upload_key, upload_of,
 };
 use imbrex_engine::{
     Db, EngineError, KEY_LEN_BYTES_MAX, Keyspace, ReadOptions, WriteBatch, WriteOptions,
@@ -32,6 +32,8 @@ struct Inner {
     // Before what it may need while it goes.
     db: Db,
     keyspace: Keyspace,
+    /// The id of the store.
+    store: u64,
     ledger: Arc<Ledger>,
     _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -52,7 +54,8 @@ pub(crate) struct Numbers {
 
 impl Objects {
     /// The objects of `keyspace`. A keyspace without entries becomes one of objects with its first
-    /// object.
+    /// object. `store` is an id that no other store has, so that a copy of a store does not take numbers of uploads from a
+    /// header that is older than its other entries.
     ///
     /// All handles of an open keyspace have one `ledger`: with a new one, the first write deletes what uploads have left
     /// that are not of it, such as those that a crash cut off. The result keeps `keep` for as long as it lives.
@@ -63,34 +66,66 @@ impl Objects {
     /// [`ObjectsError::NotObjects`], [`ObjectsError::DamagedHeader`], [`ObjectsError::Engine`].
     pub fn open(
         keyspace: &Keyspace,
+        store: u64,
         ledger: Arc<Ledger>,
         keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Result<Objects, ObjectsError> {
         let (db, keyspace) = (keyspace.db(), keyspace.clone());
-        let objects = Objects { inner: Arc::new(Inner { db, keyspace, ledger, _keep: keep }) };
-        objects.recorded()?;
+        let objects =
+            Objects { inner: Arc::new(Inner { db, keyspace, store, ledger, _keep: keep }) };
+        objects.check_kind()?;
         Ok(objects)
     }
 
-    /// The number in the header; `None` for a keyspace without entries.
-    fn recorded(&self) -> Result<Option<u64>, ObjectsError> {
-        let keyspace = &self.inner.keyspace;
-        if let Some(header) = keyspace.get(HEADER_KEY)? {
-            let decoded = decode_header(&header).map_err(|damage| ObjectsError::DamagedHeader {
-                keyspace: keyspace.name().to_owned(),
-                damage,
-            })?;
-            return Ok(Some(decoded.0));
+    /// Refuses a keyspace of plain entries, and a header of a later version.
+    fn check_kind(&self) -> Result<(), ObjectsError> {
+        match self.header() {
+            // Reading needs no header: what can be read is read.
+            Err(ObjectsError::Engine(error)) if error.is_damage() => return Ok(()),
+            Ok(None) => {}
+            read => return read.map(drop),
         }
+        let keyspace = &self.inner.keyspace;
         let mut iter = keyspace.iter(ReadOptions::default())?;
         iter.seek_to_first()?;
-        match iter.valid() {
-            false => Ok(None),
-            true => Err(ObjectsError::NotObjects {
+        match iter.key().first() {
+            None | Some(&(UPLOADS | CHUNKS | MANIFESTS)) => Ok(()),
+            Some(_) => Err(ObjectsError::NotObjects {
                 keyspace: keyspace.name().to_owned(),
                 key: iter.key().to_vec(),
             }),
         }
+    }
+
+    fn header(&self) -> Result<Option<Header>, ObjectsError> {
+        let keyspace = &self.inner.keyspace;
+        let Some(header) = keyspace.get(HEADER_KEY)? else { return Ok(None) };
+        let decoded = decode_header(&header).map_err(|damage| ObjectsError::DamagedHeader {
+            keyspace: keyspace.name().to_owned(),
+            damage,
+        });
+        Ok(Some(decoded?))
+    }
+
+    /// A number above those of all uploads that left anything in the keyspace. Cost: reads all manifests.
+    fn number_above_all(&self) -> Result<u64, ObjectsError> {
+        let keyspace = &self.inner.keyspace;
+        let mut highest = 0;
+        for prefix in [UPLOADS, CHUNKS] {
+            let mut iter = keyspace.iter(ReadOptions::default().with_prefix([prefix]))?;
+            iter.seek_to_last()?;
+            let of_chunk = chunk_of(iter.key()).map(|(upload, _)| upload);
+            if let Some(upload) = upload_of(iter.key()).or(of_chunk) {
+                highest = highest.max(upload.0);
+            }
+        }
+        for entry in keyspace.prefix([MANIFESTS])? {
+            let (_, value) = entry?;
+            if let Ok(Manifest { data: Data::Chunks(chunks), .. }) = Manifest::decode(&value) {
+                highest = highest.max(chunks.upload.0);
+            }
+        }
+        Ok(highest + 1)
     }
 
     pub(crate) fn db(&self) -> &Db {
@@ -110,7 +145,7 @@ impl Objects {
     pub(crate) fn number(&self, numbers: &mut Numbers) -> Result<UploadId, ObjectsError> {
         if numbers.next == numbers.recorded {
             let recorded = numbers.recorded + NUMBERS_AT_ONCE;
-            self.keyspace().put(HEADER_KEY, encode_header(UploadId(recorded)))?;
+            self.write_header(recorded)?;
             numbers.recorded = recorded;
         }
         numbers.next += 1;
@@ -121,16 +156,24 @@ impl Objects {
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Numbers>, ObjectsError> {
         let mut numbers = self.inner.ledger.0.lock();
         if !numbers.is_ready {
-            let recorded = self.recorded()?;
+            let store = self.inner.store;
+            let header = self.header()?.filter(|header| header.store == store);
+            let next = match header {
+                Some(header) => header.next_upload.0,
+                None => self.number_above_all()?,
+            };
             self.end_old_uploads()?;
-            // Number 0 is no upload's.
-            let next = recorded.unwrap_or(1);
-            if recorded.is_none() {
-                self.keyspace().put(HEADER_KEY, encode_header(UploadId(next)))?;
+            if header.is_none() {
+                self.write_header(next)?;
             }
             *numbers = Numbers { is_ready: true, next, recorded: next };
         }
         Ok(numbers)
+    }
+
+    fn write_header(&self, next: u64) -> Result<(), EngineError> {
+        let header = Header { store: self.inner.store, next_upload: UploadId(next) };
+        self.keyspace().put(HEADER_KEY, encode_header(header))
     }
 
     /// Deletes what uploads have left that a crash or the end of the program cut off.

@@ -18,7 +18,8 @@
 //!   O2  Every chunk is of one manifest, or of an upload that has a mark. The first batch of an upload makes the mark
 //!       before any chunk; the batch that ends it removes the mark. So what a crash left behind is found by the marks.
 //!   O3  The number of an upload is never used again. The header has a number that is greater than each of them; it is
-//!       written before the first of them, and the log loses writes from its end only.
+//!       written before the first of them, and the log loses writes from its end only. Without a header of this store,
+//!       as after a salvage, the first writer counts above everything that it finds.
 //!   O4  A reader reads the object that it opened, at a snapshot, even if the object is replaced or deleted meanwhile.
 //!   O5  A writer that changes manifests holds one lock from reading the old ones until the batch is visible. No writer
 //!       waits for the drive's flush with it.

@@ -3,8 +3,8 @@
 use crate::batch::ObjectBatch;
 use crate::error::ObjectsError;
 use crate::format::{
-    CHUNK_LEN_BYTES, Chunks, Data, Manifest, UPLOADS, UploadId, chunk_key, chunk_of, manifest_key,
-    name_of, upload_of,
+    CHUNK_LEN_BYTES, CHUNKS, Chunks, Data, HEADER_KEY, MANIFESTS, Manifest, UploadId, chunk_of,
+    manifest_key, name_of, upload_of,
 };
 use crate::handle::{Objects, check_name};
 use crate::reader::{ObjectReader, ObjectStat};
@@ -12,6 +12,7 @@ use crate::upload::Upload;
 use bytes::Bytes;
 use imbrex_engine::{Entries, ReadOptions, WriteOptions};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// The longest data that [`Objects::put`] writes in one batch.
 const ONE_BATCH_LEN_BYTES_MAX: usize = 8 * CHUNK_LEN_BYTES;
@@ -144,10 +145,12 @@ impl Objects {
     pub fn check(&self) -> Result<ObjectsReport, ObjectsError> {
         let snapshot = self.db().snapshot();
         let mut check = Check::default();
-        // Manifests first: their chunks have smaller keys.
-        for prefix in [manifest_key(b""), vec![UPLOADS], chunk_key(UploadId(0), 0)[..1].to_vec()] {
+        // Manifests first, and what is behind them: their chunks have smaller keys.
+        for (from, to) in [(MANIFESTS, None), (0, Some(CHUNKS)), (CHUNKS, Some(MANIFESTS))] {
             let options = ReadOptions { snapshot: Some(&snapshot), ..ReadOptions::default() };
-            let mut iter = self.keyspace().iter(options.with_prefix(prefix))?;
+            let (from, to) = (Bound::Included([from]), to.map(|to| Bound::Excluded([to])));
+            let options = options.within((from, to.unwrap_or(Bound::Unbounded)));
+            let mut iter = self.keyspace().iter(options)?;
             iter.seek_to_first()?;
             while iter.valid() {
                 check.entry(iter.key(), iter.value());
@@ -194,7 +197,7 @@ impl Check {
             self.marks.push(upload);
         } else if let Some((upload, number)) = chunk_of(key) {
             self.chunk(upload, number, value);
-        } else {
+        } else if key != HEADER_KEY {
             self.find(format!("the key {} is of no object", key.escape_ascii()));
         }
     }
@@ -209,7 +212,8 @@ impl Check {
                 if let Data::Chunks(chunks) = manifest.data
                     && self.objects.insert(chunks.upload, (chunks, 0)).is_some()
                 {
-                    self.find(format!("object {shown} has the chunks of another one"));
+                    let what = "read both, before either is deleted or put again";
+                    self.find(format!("object {shown} has the chunks of another one: {what}"));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The formats; objects on drives are tested in `imbrex`, which has drives.
 
 use crate::format::{
-    CHUNK_LEN_BYTES, Chunks, Data, Manifest, UploadId, chunk_key, chunk_of, decode_header,
+    CHUNK_LEN_BYTES, Chunks, Data, Header, Manifest, UploadId, chunk_key, chunk_of, decode_header,
     encode_header, manifest_key, name_of, upload_key, upload_of,
 };
 
@@ -21,7 +21,8 @@ fn manifests_and_headers_are_read_as_they_were_written() {
         let manifest = Manifest { metadata, data };
         assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest));
     }
-    assert_eq!(decode_header(&encode_header(UploadId(4097))), Ok(UploadId(4097)));
+    let header = Header { store: 7, next_upload: UploadId(4097) };
+    assert_eq!(decode_header(&encode_header(header)), Ok(header));
 }
 
 #[test]
@@ -37,7 +38,7 @@ fn every_cut_and_every_flipped_bit_is_refused_or_is_another_manifest() {
         assert_ne!(Manifest::decode(&flipped), Ok(manifest), "bit {bit}");
         crate::decode_any(&flipped);
     }
-    let header = encode_header(UploadId(1));
+    let header = encode_header(Header { store: 7, next_upload: UploadId(1) });
     for len in 0..header.len() {
         assert!(decode_header(&header[..len]).is_err());
     }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 const NOT_SYNCED: WriteOptions = WriteOptions { sync: false };
 const MIB: usize = 1 << 20;
+/// The key of the header, which plain entries never have.
+const HEADER: &[u8] = b"\x01imbrex objects";
 
 /// Data that depend on `seed` and cannot be compressed.
 fn data(seed: u64, len: usize) -> Vec<u8> {
@@ -27,6 +29,10 @@ struct Machine {
 
 impl Machine {
     fn new(capacity_bytes: u64) -> (Machine, Store) {
+        Machine::with_seed(capacity_bytes, 1)
+    }
+
+    fn with_seed(capacity_bytes: u64, seed: u64) -> (Machine, Store) {
         let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
         let shape = crate::emulated::Shape {
             capacity_bytes: Some(capacity_bytes),
@@ -40,7 +46,7 @@ impl Machine {
             .write_cache(Blocks::holding(8 << 20))
             .memory();
         let disk = Arc::new(disk.unwrap());
-        let options = Options::new().runtime(runtime).values_apart_from(64 << 10).seed(1);
+        let options = Options::new().runtime(runtime).values_apart_from(64 << 10).seed(seed);
         let store = options.create_on(Arc::clone(&disk) as Arc<dyn Disk>).unwrap();
         (Machine { disk, options }, store)
     }
@@ -391,4 +397,52 @@ fn contents(objects: &Objects) -> BTreeMap<String, (u64, usize)> {
         (name, (seed, found.len()))
     };
     listing.map(content).collect()
+}
+
+/// A copy whose header is older than its other entries, or is gone, takes no number a second time.
+#[test]
+fn a_store_without_a_header_of_its_own_takes_no_number_twice() {
+    let (_machine, store) = Machine::new(1 << 30);
+    let objects = store.objects().unwrap();
+    objects.put("old", "", data(1, 2 * MIB), NOT_SYNCED).unwrap();
+    let older = store.get(HEADER).unwrap().unwrap();
+    for at in 0..5000 {
+        objects.put("marks", "", data(at, 5000), NOT_SYNCED).unwrap();
+    }
+    objects.put("new", "", data(2, 2 * MIB), NOT_SYNCED).unwrap();
+    // As a salvage leaves it: entries of this store in another one, the last chunk of "new" lost.
+    for header in [Some(older), None] {
+        let (_machine, copy) = Machine::with_seed(1 << 30, 2);
+        for entry in store.range::<&[u8]>(..).unwrap() {
+            let (key, value) = entry.unwrap();
+            if &key[..] != HEADER && value != data(2, 2 * MIB)[MIB..] {
+                copy.put(key, value).unwrap();
+            }
+        }
+        if let Some(header) = header {
+            copy.put(HEADER, header).unwrap();
+        }
+        let copied = copy.objects().unwrap();
+        assert_eq!(read(&copied, "old").unwrap(), data(1, 2 * MIB));
+        for at in 0..10 {
+            copied.put(format!("fresh {at}"), "", data(9, 2 * MIB), NOT_SYNCED).unwrap();
+        }
+        let mut new = copied.reader("new").unwrap().unwrap();
+        assert!(new.bytes_at(0, MIB).unwrap() == data(2, 2 * MIB)[..MIB]);
+        let missing = new.bytes_at(MIB as u64, MIB).map_err(crate::Error::from);
+        refused(missing, ErrorKind::Damaged, &["chunk 1 is missing"]);
+        let findings = copied.check().unwrap().findings;
+        assert_eq!(findings.len(), 1, "{findings:?}");
+    }
+}
+
+#[test]
+fn a_check_finds_entries_of_no_object() {
+    let (_machine, store) = Machine::new(1 << 30);
+    let objects = store.objects().unwrap();
+    objects.put("film", "", data(1, 2 * MIB), NOT_SYNCED).unwrap();
+    for key in [&b"\x01other"[..], b"zzz", b"\x02short", b"\x03short"] {
+        store.put(key, "plain").unwrap();
+    }
+    assert_eq!(objects.check().unwrap().findings.len(), 4);
 }

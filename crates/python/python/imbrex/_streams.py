@@ -42,6 +42,10 @@ class _Positioned(io.RawIOBase):
             raise ValueError("the file is closed")
 
 
+#: The longest read of the store.
+_PIECE = 8 << 20
+
+
 class ObjectReader(_Positioned):
     """Reads one object as it was when it was opened. ``size`` is its length and ``metadata`` its metadata.
 
@@ -68,7 +72,17 @@ class ObjectReader(_Positioned):
         """Returns the next `size` bytes, or all that are left."""
         self._check_open()
         left = max(0, self._stat.size - self._at)
-        data = self._source.read(self._at, left if size is None or size < 0 else min(size, left))
+        left = left if size is None or size < 0 else min(size, left)
+        if left == 0:
+            return b""
+        if left <= _PIECE:
+            data = self._source.read(self._at, left)
+        else:
+            # In pieces, so that the whole is in memory once, and a lack of it is a MemoryError.
+            whole = io.BytesIO()
+            for at in range(0, left, _PIECE):
+                whole.write(self._source.read(self._at + at, min(_PIECE, left - at)))
+            data = whole.getvalue()
         self._at += len(data)
         return data
 
