@@ -175,7 +175,8 @@ class OneNode(unittest.TestCase):
 
     def _type_what_is_printed(self, said, directory):
         """The first commands do what they say, in a shell, as they are printed."""
-        lines = [line for line in said.splitlines() if line.startswith("  ")]
+        lines = [line for line in said.splitlines() if line.startswith(("  TOKEN=", "  curl ", "  s3"))]
+        self.assertEqual(len(lines), 4, said)
         path = os.path.dirname(sys.executable) + ":" + os.environ["PATH"]
         shell = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", "\n".join(lines)], cwd=directory, env={**os.environ, "PATH": path},
