@@ -386,7 +386,7 @@ impl Table {
 
     /// The entry of `block` that `target` asks for.
     #[inline]
-    pub(super) fn search(
+    fn search(
         &self,
         handle: BlockHandle,
         block: &[u8],
@@ -404,10 +404,7 @@ impl Table {
     }
 
     /// The position of the first block that could have `target` or a later key.
-    pub(super) fn find_block(
-        &self,
-        target: InternalKey<'_>,
-    ) -> Result<Option<BlockHandle>, EngineError> {
+    fn find_block(&self, target: InternalKey<'_>) -> Result<Option<BlockHandle>, EngineError> {
         let find = |partition: &IndexPartition| {
             let index = partition.find(target);
             (index < partition.len()).then(|| partition.handle(index))
@@ -570,7 +567,7 @@ impl Table {
 
     /// The raw bytes of a data block: in place if the block is not compressed, else in `raw`.
     #[inline]
-    pub(super) fn borrow_raw<'a>(
+    fn borrow_raw<'a>(
         &self,
         offset: u64,
         block: StoredBlock<'a>,
