@@ -201,6 +201,8 @@ class Ends(StoreTest):
         program = """
             import imbrex, os, signal, sys, threading
             what = sys.argv[2]
+            # A job in the background may have been started without it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             db = imbrex.simulate(capacity="2GiB")
             db.update((b"%06d" % n, os.urandom(400)) for n in range(100_000))
             if what == "bench":
