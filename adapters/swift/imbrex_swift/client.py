@@ -168,6 +168,18 @@ class Drive:
         else:
             connection.close()
 
+    def give_back(self, connection, last):
+        """Gives back a connection whose upload or object ends with the call `last`."""
+        try:
+            if connection.usable:
+                connection.call(last)
+        except DriveFailure:
+            pass
+        except BaseException:
+            connection.close()
+            raise
+        self._give(connection)
+
     @contextmanager
     def connection(self):
         """A connection for a while."""
@@ -326,17 +338,8 @@ class Upload:
     def close(self):
         """Ends it, and abandons it if it has not become an object."""
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            if connection.usable:
-                connection.call("abandon")
-        except DriveFailure:
-            pass
-        except BaseException:
-            connection.close()
-            raise
-        self._drive._give(connection)
+        if connection is not None:
+            self._drive.give_back(connection, "abandon")
 
 
 class Reader:
@@ -381,17 +384,8 @@ class Reader:
 
     def close(self):
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            if connection.usable:
-                connection.call("release")
-        except DriveFailure:
-            pass
-        except BaseException:
-            connection.close()
-            raise
-        self._drive._give(connection)
+        if connection is not None:
+            self._drive.give_back(connection, "release")
 
     def __enter__(self):
         return self

@@ -414,6 +414,15 @@ class Work:
         del self.objects[name]
 
 
+def run_in_swift(scene, program, *arguments):
+    """What `program` prints, which runs with the scene's configuration of Swift."""
+    runner = ("import sys\nfrom imbrex_swift.launch import use_directory, LogFile\n"
+              "LogFile.path = sys.argv[2]\nimport swift.common.utils.logs as logs\nlogs.ThreadSafeSysLogHandler = LogFile\n"
+              "use_directory(sys.argv[1])\nexec(sys.argv[3])\n")
+    return said(sys.executable, "-c", runner, scene.path("etc"), scene.path("calls.log"), program, scene.devices,
+                str(PART_POWER), DEVICE, *arguments)
+
+
 def replication_pass(scene):
     """Asks for the digests of every partition, as a replicator does; returns how many suffixes there are, and how many
     directories were listed.
@@ -438,11 +447,7 @@ for partition in range(partitions):
     suffixes += len(manager.get_hashes(sys.argv[6], str(partition), None, POLICIES[0]))
 print(json.dumps([suffixes, listed[0]]))
 """
-    runner = ("import sys\nfrom imbrex_swift.launch import use_directory, LogFile\n"
-              "LogFile.path = sys.argv[2]\nimport swift.common.utils.logs as logs\nlogs.ThreadSafeSysLogHandler = LogFile\n"
-              "use_directory(sys.argv[1])\nexec(sys.argv[3])\n")
-    shown = said(sys.executable, "-c", runner, scene.path("etc"), scene.path("pass.log"), program, scene.devices,
-                 str(PART_POWER), DEVICE)
+    shown = run_in_swift(scene, program)
     return json.loads(shown.splitlines()[-1])
 
 
@@ -467,11 +472,7 @@ for at in range(int(sys.argv[7])):
         writer.commit(Timestamp(stamp))
 print("done")
 """
-    runner = ("import sys\nfrom imbrex_swift.launch import use_directory, LogFile\n"
-              "LogFile.path = sys.argv[2]\nimport swift.common.utils.logs as logs\nlogs.ThreadSafeSysLogHandler = LogFile\n"
-              "use_directory(sys.argv[1])\nexec(sys.argv[3])\n")
-    said(sys.executable, "-c", runner, scene.path("etc"), scene.path("fill.log"), program, scene.devices,
-         str(PART_POWER), DEVICE, str(count))
+    run_in_swift(scene, program, str(count))
 
 
 class Phases:

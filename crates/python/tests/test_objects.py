@@ -5,8 +5,8 @@ import os
 import random
 import shutil
 import tarfile
-import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import imbrex
 from scene import StoreTest
@@ -133,11 +133,9 @@ class Batches(StoreTest):
                 with objects.open(key) as file:
                     assert file.read() == data
 
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as threads:
+            # Raises what a thread raised.
+            list(threads.map(work, range(4)))
         self.assertEqual(len(list(objects.list())), 20)
         self.assertEqual(objects.check()["findings"], [])
 
