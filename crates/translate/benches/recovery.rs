@@ -1,6 +1,7 @@
 //! The time to open the block device of a 14 TB drive, by the size of its map: modelled time of the
 //! drive, and real time of the program. Also for a checkpoint that is written while the host goes
 //! on: the time to begin it, and the longest step after that, with the copy to an emulated drive.
+//! Then the drive's time to open a device whose write buffer is full of single blocks far apart.
 //! Last, the program's time for a write of 4 KiB to the empty write buffer.
 //!
 //! `cargo bench -p imbrex-translate --features micro-bench --bench recovery [-- NODES...]`
@@ -57,6 +58,29 @@ fn drive(runtime: &Runtime) -> Arc<dyn Disk> {
     Arc::new(disk)
 }
 
+/// The drive's time to open a device with a full write buffer, how many blocks were in the buffer,
+/// and how many entries of the journal were replayed.
+fn full_buffer_s(buffer_bytes: u64) -> (f64, u64, u64) {
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let disk = drive(&runtime);
+    let buffer_len = Blocks::holding(buffer_bytes);
+    let options = DriverOptions { id: 1, buffer_len, ..DriverOptions::default() };
+    let driver = BlockDriver::format(Arc::clone(&disk), &options).unwrap();
+    let slot_count = driver.geometry().len().get() / 2;
+    let mut prng = Prng::new(1);
+    // More than fit, so that the buffer is as full as it gets and the journal has gaps.
+    for _ in 0..2 * buffer_len.get() {
+        let at = Lba::new(2 * prng.below(slot_count));
+        driver.write(at, &[7; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    }
+    driver.flush().unwrap();
+    drop(driver);
+    let from_ns = runtime.clock.now_ns();
+    let counters = BlockDriver::open(disk, &options).unwrap().driver_counters();
+    let drive_s = (runtime.clock.now_ns() - from_ns) as f64 / 1e9;
+    (drive_s, counters.buffered_blocks, counters.replayed_entries)
+}
+
 fn write_us() -> f64 {
     const WRITE_COUNT: u64 = 10_000;
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
@@ -96,6 +120,11 @@ fn main() {
         let (begin_ms, step_ms) = (steps_ms[0], steps_ms[1..].iter().fold(0.0, |a, &b| b.max(a)));
         print!("{found:<10} {drive_s:>8.2} {program_s:>10.2} {map_mb:>7}");
         println!(" {begin_ms:>9.1} {step_ms:>8.1}");
+    }
+    println!("buffer_mib   drive_s  buffered  replayed");
+    for mib in [64, 512, 1024] {
+        let (drive_s, buffered, replayed) = full_buffer_s(mib << 20);
+        println!("{mib:<10} {drive_s:>9.2} {buffered:>9} {replayed:>9}");
     }
     println!("a write of 4 KiB to the write buffer: {:.1} us", write_us());
 }

@@ -66,8 +66,8 @@ pub(crate) fn run(rig: &mut Rig, options: &DriverOptions, model: &mut Model) -> 
 }
 
 /// A life with a flush, and behind it an entry of the journal that records the flush. Returns where
-/// open zones ended at that flush. If one still ends there, a power cut cannot have left its last
-/// block.
+/// open zones ended at that flush and still end, with the same last block: a power cut cannot have left
+/// it. A zone that was begun anew may end at the same place with another block.
 fn flush_twice(
     rig: &mut Rig,
     options: &DriverOptions,
@@ -77,7 +77,7 @@ fn flush_twice(
     verify(rig, &driver, model)?;
     live(rig, &driver, model)?;
     let flushed: Outcome = driver.flush();
-    let ends = rig.disk.report_zones().iter().filter_map(open_end).collect();
+    let ends = open_ends(&rig.disk);
     let range = model.draw(&mut rig.prng);
     let flushed_again = flushed.and_then(|()| write(rig, &driver, model, range));
     let flushed_again = flushed_again.and_then(|()| driver.flush());
@@ -85,7 +85,19 @@ fn flush_twice(
         model.settle();
     }
     close(rig, driver)?;
-    Ok(if flushed_again.is_ok() { ends } else { vec![] })
+    let now = open_ends(&rig.disk);
+    let settled = ends.into_iter().filter(|end| now.contains(end)).map(|(end, _)| end);
+    Ok(if flushed_again.is_ok() { settled.collect() } else { vec![] })
+}
+
+/// Where open zones end, each with its last block.
+fn open_ends(disk: &SimDisk) -> Vec<(Lba, Vec<u8>)> {
+    let ends = disk.report_zones().iter().filter_map(open_end).collect::<Vec<Lba>>();
+    let last = |end: Lba| {
+        let mut block = vec![0; BLOCK_LEN_BYTES];
+        disk.read(end - Blocks::new(1), &mut block).ok().map(|()| (end, block))
+    };
+    ends.into_iter().filter_map(last).collect()
 }
 
 /// A short life that the power ends, at any request to the drive.

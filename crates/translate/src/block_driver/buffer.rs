@@ -18,7 +18,7 @@
 //! [`JournalIndex::ranges_in`].
 //! Not here: which region to evict (`regions`), the journal's records (`journal`).
 
-use super::mapping::{MapSpec, Mapping, MappingError, PbaRange};
+use super::mapping::{MapRun, MapSpec, Mapping, MappingError, PbaRange};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 use std::collections::BTreeMap;
 
@@ -62,10 +62,10 @@ impl Buffer {
         self.len == 0
     }
 
-    /// How many blocks it holds beyond `permille` of its capacity.
-    pub(crate) fn excess(&self, permille: u64) -> Blocks {
+    /// How many blocks `len` is beyond `permille` of its capacity.
+    pub(crate) fn excess(&self, len: Blocks, permille: u64) -> Blocks {
         let bound = u128::from(self.capacity.get()) * u128::from(permille) / 1000;
-        self.len().saturating_sub(Blocks::new(u64::try_from(bound).unwrap_or(u64::MAX)))
+        len.saturating_sub(Blocks::new(u64::try_from(bound).unwrap_or(u64::MAX)))
     }
 
     /// About how much memory it takes: the blocks with their allocator's headers, and the index.
@@ -238,7 +238,12 @@ impl JournalIndex {
 
     /// The LBAs whose newest copy is in `zone`, in the order of the copies.
     pub(crate) fn ranges_in(&self, zone: ZoneId) -> impl Iterator<Item = BlockRange> + '_ {
-        self.copies.runs_in(zone).map(|run| run.range())
+        self.runs_in(zone).map(|run| run.range())
+    }
+
+    /// The same, with the places of the copies.
+    pub(crate) fn runs_in(&self, zone: ZoneId) -> impl Iterator<Item = MapRun> + '_ {
+        self.copies.runs_in(zone)
     }
 
     /// The places of the copies of `range`, in the order of LBAs, without blocks that have no copy.

@@ -81,7 +81,7 @@ impl BlockDriver {
         let (zones, mapped, mut unreadable, buffered) = {
             let state = self.state();
             let zones: Vec<ZoneId> = state.zones.pool.iter().map(|slot| slot.zone).collect();
-            (zones, state.map.mapped(), state.lost.clone(), state.buffer.len())
+            (zones, state.map.mapped(), state.lost.clone(), state.regions.total())
         };
         let mut done = Blocks::ZERO;
         for zone in zones {

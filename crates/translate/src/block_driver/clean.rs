@@ -298,6 +298,13 @@ impl DriverState {
             for run in runs {
                 self.map.unset(run);
                 self.lost.insert(run);
+                // The write buffer still has what a stream wrote: the journal takes it next.
+                let kept: Vec<BlockRange> = self.streams.kept.within(run).collect();
+                for range in kept {
+                    self.streams.kept.remove(range);
+                    self.regions.insert(range);
+                    self.pending.insert(range);
+                }
                 // The journal has a newer copy.
                 let copied: Vec<BlockRange> =
                     self.copies.copies_of(run).map(|(range, _)| range).collect();

@@ -103,7 +103,9 @@ impl BlockDriver {
 
     /// Sets the capacity of the write buffer. Later writes and [`Disk::work`] evict the excess.
     pub fn set_buffer_len(&self, len: Blocks) {
-        self.state().buffer.set_capacity(len.max(Blocks::new(1)));
+        let mut state = self.state();
+        state.buffer.set_capacity(len.max(Blocks::new(1)));
+        state.shed_kept();
     }
 
     /// Writes a checkpoint, so that the next opening has little to replay. The checkpoint is
@@ -113,7 +115,7 @@ impl BlockDriver {
     /// As [`Disk::flush`].
     pub fn checkpoint(&self) -> Result<(), DiskError> {
         self.change(|state| {
-            state.flush()?;
+            state.flush_all()?;
             state.checkpoint_now()
         })
     }
@@ -124,10 +126,12 @@ impl BlockDriver {
         DriverCounters {
             mapping_nodes: state.map.node_count() as u64,
             mapping_bytes: state.map.memory_bytes(),
-            buffered_blocks: state.buffer.len().get(),
+            buffered_blocks: state.regions.total().get(),
+            clean_blocks: state.streams.kept.total().get(),
             buffer_bytes: state.buffer.memory_bytes()
                 + state.regions.memory_bytes()
                 + state.pending.memory_bytes()
+                + state.streams.memory_bytes()
                 + state.copies.memory_bytes()
                 + state.journal.memory_bytes()
                 + state.zones.summaries.memory_bytes(),
@@ -197,12 +201,12 @@ impl Disk for BlockDriver {
         self.geometry.request(at, data.len())?;
         self.change(|state| {
             state.write(at, data)?;
-            if persist == Persist::Through { state.flush() } else { Ok(()) }
+            if persist == Persist::Through { state.flush_all() } else { Ok(()) }
         })
     }
 
     fn flush(&self) -> Result<(), DiskError> {
-        self.change(DriverState::flush)
+        self.change(DriverState::flush_all)
     }
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {

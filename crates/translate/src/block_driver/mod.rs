@@ -12,7 +12,8 @@
 //! The host's writes gather in memory, so that contiguous regions grow. The write buffer evicts
 //! long and old regions first. This keeps the map from [`Lba`](imbrex_disk::Lba) to
 //! [`Pba`](imbrex_disk::Pba) short, since it has one node for each run. Cleaning picks the zones
-//! whose valid data merge the most nodes.
+//! whose valid data merge the most nodes. Requests that continue each other are a stream, whose data
+//! bypass the journal (`streams`).
 //!
 //! A write is durable after a flush, as on any disk with a cache. A flush appends to the journal
 //! whatever is not there yet, and flushes the drive. The paper does not say how the map survives a
@@ -52,6 +53,7 @@ mod broken;
 mod buffer;
 mod check;
 mod checkpoint;
+mod checkpointing;
 mod choose;
 mod clean;
 mod cleaning;
@@ -63,6 +65,7 @@ mod error;
 mod format;
 mod journal;
 mod journaled_sums;
+mod load;
 mod mapping;
 mod newest;
 mod open;
@@ -74,6 +77,7 @@ mod regions;
 mod replay;
 mod state;
 mod step;
+mod streams;
 mod summaries;
 mod superblocks;
 mod zones;

@@ -12,6 +12,8 @@ use imbrex_disk::{BlockRange, Blocks, DiskError, Known, ReadRequest};
 pub(super) struct NewestContent<'a> {
     pub(super) buffer: &'a Buffer,
     pub(super) regions: &'a Regions,
+    /// Clean blocks of the buffer.
+    pub(super) kept: &'a Regions,
     pub(super) lost: &'a Regions,
     pub(super) map: &'a Mapping,
 }
@@ -27,7 +29,9 @@ impl NewestContent<'_> {
             let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
             self.buffer.read_over(request.at, request.buf);
             let (mut at, mut rest) = (range.start, &mut *request.buf);
-            let held: Vec<BlockRange> = self.regions.within(range).collect();
+            let held = self.regions.within(range).chain(self.kept.within(range));
+            let mut held: Vec<BlockRange> = held.collect();
+            held.sort_unstable();
             let ends = held.iter().map(|run| run.start).chain([range.end()]);
             let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
             for (start, end) in starts.zip(ends) {

@@ -15,25 +15,23 @@
 
 use super::broken::{can_be_continued, find_broken_ends, finish_broken};
 use super::buffer::JournalIndex;
-use super::entries::{read_blocks, read_journal};
+use super::entries::read_journal;
 use super::error::{DriverError, damaged, during};
 use super::format::{Checkpoint, ENTRY_LEN_MIN, Superblock};
 use super::journal::{End, JournalUse, JournalZones, first_pool_zone};
 use super::journaled_sums::JournaledSums;
+use super::load::load_buffer;
 use super::mapping::{MapRun, Mapping};
 use super::options::DriverOptions;
 use super::pool::{Pool, PoolZone, Use};
 use super::read_checkpoint::read_checkpoint;
 use super::read_only::{end_of_read_only, find_data_ends};
-use super::replay::{forget_earlier_lives, lose, replay};
+use super::replay::{forget_earlier_lives, replay};
 use super::state::DriverState;
-use super::step::READ_LEN;
 use super::superblocks::{Newest, newest};
 use super::zones::{journal_zones, spec, zones_of};
 use crate::error::FormatFault;
-use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, Geometry, Lba, Pba, ZoneAction, ZoneId, ZoneState,
-};
+use imbrex_disk::{Blocks, Disk, Geometry, ZoneAction, ZoneId, ZoneState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -157,44 +155,6 @@ fn find_lost_journal_zones(
         }
     }
     Ok(offline)
-}
-
-/// Reads the contents of the write buffer back from the journal.
-fn load_buffer(state: &mut DriverState) -> Result<(), DriverError> {
-    let everything = BlockRange::new(Lba::new(0), state.superblock.len);
-    let copies: Vec<_> = state.copies.copies_of(everything).collect();
-    for (range, place) in copies {
-        for from in (0..range.len.get()).step_by(READ_LEN as usize) {
-            let len = Blocks::new((range.len.get() - from).min(READ_LEN));
-            let part = BlockRange::new(range.start + Blocks::new(from), len);
-            load_part(state, part, place.start + Blocks::new(from))?;
-        }
-    }
-    Ok(())
-}
-
-/// Reads the copies of `range` from `at`: together, or one by one if the medium fails.
-fn load_part(state: &mut DriverState, range: BlockRange, at: Pba) -> Result<(), DriverError> {
-    let Some(bytes) = read_blocks(state, at, range.len)? else {
-        if range.len == Blocks::new(1) {
-            lose(state, range);
-            return Ok(());
-        }
-        for index in (0..range.len.get()).map(Blocks::new) {
-            load_part(state, BlockRange::new(range.start + index, Blocks::new(1)), at + index)?;
-        }
-        return Ok(());
-    };
-    for (index, block) in (0..).map(Blocks::new).zip(bytes.chunks_exact(BLOCK_LEN_BYTES)) {
-        let lba = BlockRange::new(range.start + index, Blocks::new(1));
-        if crc32c::crc32c(block) == state.journal.crc(at + index) {
-            state.buffer.write(lba.start, block);
-            state.regions.insert(lba);
-        } else {
-            lose(state, lba);
-        }
-    }
-    Ok(())
 }
 
 /// Determines which zones can be written from their start.

@@ -25,6 +25,10 @@ pub struct DriverOptions {
     pub spare_percent: u64,
     /// Writes of this length or more go directly to the data zones.
     pub bypass_len: Blocks,
+    /// Requests that continue each other are a stream from this length on; its data goes to the data
+    /// zones without the journal. `None`, and every order of eviction but
+    /// [`EvictionOrder::LongestAndOldest`], journals all data, as the paper does.
+    pub stream_len: Option<Blocks>,
     /// Whether to list evictions, for
     /// [`BlockDriver::take_evictions`](super::BlockDriver::take_evictions).
     pub lists_evictions: bool,
@@ -44,6 +48,7 @@ impl Default for DriverOptions {
             journal_zone_count: 0,
             spare_percent: 7,
             bypass_len: Blocks::holding(16 << 20),
+            stream_len: Some(Blocks::holding(2 << 20)),
             lists_evictions: false,
             kept_summary_count: 1 << 15,
         }
@@ -56,6 +61,7 @@ impl DriverOptions {
             ("the write buffer's length in blocks", self.buffer_len.get(), 1, 1 << 32),
             ("the spare share in percent", self.spare_percent, 1, 80),
             ("the length of writes that bypass the buffer", self.bypass_len.get(), 1, u64::MAX),
+            ("the length of a stream", self.stream_len.map_or(1, Blocks::get), 1, u64::MAX),
             // The spare zones of a short drive are no reserve for more.
             ("zones cleaned at once", self.cleaning.chosen_count() as u64, 1, 4),
             ("candidate zones of a cleaning", self.cleaning.candidate_count() as u64, 1, 1000),
@@ -76,7 +82,9 @@ pub struct DriverCounters {
     pub host_blocks: u64,
     /// Of those, blocks that bypassed the write buffer.
     pub bypassed_blocks: u64,
-    /// Runs evicted from the write buffer.
+    /// Blocks of streams that left the write buffer without having been in the journal.
+    pub streamed_blocks: u64,
+    /// Runs evicted from the write buffer, streams included.
     pub evicted_runs: u64,
     /// Their blocks.
     pub evicted_blocks: u64,
@@ -125,8 +133,10 @@ pub struct DriverCounters {
     pub mapping_nodes: u64,
     /// Memory of the mapping, now.
     pub mapping_bytes: u64,
-    /// Blocks in the write buffer, now.
+    /// Blocks in the write buffer that are in no data zone, now.
     pub buffered_blocks: u64,
+    /// Further blocks of streams in the write buffer, kept for reads, now.
+    pub clean_blocks: u64,
     /// Memory of the write buffer with its indices, now.
     pub buffer_bytes: u64,
     /// Blocks that the drive lost before they left the journal, or whose zone had to be given up

@@ -51,7 +51,7 @@ use std::ops::Range;
 
 /// The greatest length of a region of [`EvictionOrder::LongestAndOldest`], and where it ends: 4
 /// MiB. Decision 35 has measurements of other lengths and clocks.
-const PART_LEN: u64 = 1024;
+pub(super) const PART_LEN: u64 = 1024;
 /// The gain of a region of one block.
 const GAIN: u64 = 1 << 32;
 /// The clock moves this fraction of the way towards a victim's rank. 1 would be GreedyDual-Size,

@@ -7,21 +7,21 @@ use super::cleaning::{Cleaning, Debt};
 use super::data_zones::{DataZones, Stream};
 use super::error::{broken, no_room};
 use super::format::{
-    self, Checkpoint, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Run, Superblock,
-    checkpoint_len, encode_header,
+    self, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Superblock, encode_header,
 };
-use super::journal::{JournalUse, JournalZone, JournalZones};
+use super::journal::{JournalUse, JournalZones};
 use super::mapping::{Mapping, PbaRange};
 use super::newest::NewestContent;
 use super::options::{DriverCounters, DriverOptions};
 use super::pool::{Pool, PoolZone, Use};
 use super::regions::{EvictionOrder, Regions};
 use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
+use super::streams::Streams;
 use super::summaries::{Fetched, Reading, Summaries};
 use super::superblocks::SuperblockZones;
 use imbrex_disk::{
     Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Handles, Lba, Pba, Persist,
-    ReadRequest, ZoneId, ZoneState,
+    ReadRequest, ZoneId,
 };
 use std::sync::Arc;
 
@@ -59,6 +59,8 @@ pub(super) struct DriverState {
     pub(super) copies: JournalIndex,
     /// Blocks in the buffer that are not yet in the journal.
     pub(super) pending: Regions,
+    /// Streams of the host; what they hold is not yet in the journal either.
+    pub(super) streams: Streams,
     /// Other events that are not yet in the journal.
     pub(super) records: Vec<Record>,
     pub(super) journal: JournalZones,
@@ -108,6 +110,9 @@ impl DriverState {
             regions: Regions::new(options.eviction),
             copies,
             pending: Regions::new(EvictionOrder::LargestRegion),
+            streams: Streams::new(
+                options.stream_len.filter(|_| options.eviction == EvictionOrder::LongestAndOldest),
+            ),
             records: Vec::new(),
             journal,
             seq: 1,
@@ -135,17 +140,74 @@ impl DriverState {
             self.counters.bypassed_blocks += range.len.get();
             self.append(Stream::Host, data, &[range])?;
         } else {
-            while self.buffer.capacity() < self.buffer.len() + range.len {
+            while self.buffer.capacity() < self.regions.total() + range.len {
                 self.evict_step()?;
             }
             self.buffer.write(at, data);
             self.regions.insert(range);
-            self.pending.insert(range);
+            self.streams.kept.remove(range);
+            self.shed_kept();
+            if self.streams.note(range) {
+                self.pending.remove(range);
+                self.write_stream(range)?;
+            } else {
+                self.streams.held.remove(range);
+                self.pending.insert(range);
+            }
         }
         if GROUP_LEN <= self.pending.total() || WAITING_RECORD_COUNT_MAX <= self.records.len() {
             self.commit()?;
         }
         self.pace(range.len)
+    }
+
+    /// Holds what a stream has written, and writes the parts that are complete to a data zone.
+    fn write_stream(&mut self, written: BlockRange) -> Result<(), DiskError> {
+        for part in self.streams.hold(written) {
+            self.evict_held(part)?;
+        }
+        while let Some(part) = self.streams.excess(self.buffer.capacity()) {
+            self.evict_held(part)?;
+        }
+        Ok(())
+    }
+
+    /// T2: puts what streams hold where the next flush makes it durable.
+    fn release_streams(&mut self) -> Result<(), DiskError> {
+        for (part, is_long) in self.streams.release() {
+            // Evicting an earlier part may have emptied the journal, and that evicts too.
+            let held: Vec<BlockRange> = self.regions.within(part).collect();
+            for part in held {
+                if is_long {
+                    self.evict_held(part)?;
+                } else {
+                    self.pending.insert(part);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a part of a stream to a data zone, and keeps its blocks while there is room.
+    fn evict_held(&mut self, part: BlockRange) -> Result<(), DiskError> {
+        self.counters.streamed_blocks += part.len.get();
+        let data = self.evict(&[part])?;
+        if self.regions.total() + part.len <= self.buffer.capacity() {
+            self.buffer.write(part.start, &data);
+            self.streams.kept.insert(part);
+            self.shed_kept();
+        }
+        Ok(())
+    }
+
+    /// Drops kept blocks that are in the way of others, the oldest first.
+    pub(super) fn shed_kept(&mut self) {
+        while self.buffer.capacity() < self.buffer.len()
+            && let Some(oldest) = self.streams.kept.victim()
+        {
+            self.buffer.remove(oldest);
+            self.streams.kept.remove(oldest);
+        }
     }
 
     /// Serves what is in memory, and returns the reads that the drive must do for the rest.
@@ -166,8 +228,8 @@ impl DriverState {
 
     /// Where the newest content of each block is.
     pub(super) fn newest(&self) -> NewestContent<'_> {
-        let DriverState { buffer, regions, lost, map, .. } = self;
-        NewestContent { buffer, regions, lost, map }
+        let DriverState { buffer, regions, streams, lost, map, .. } = self;
+        NewestContent { buffer, regions, kept: &streams.kept, lost, map }
     }
 
     pub(super) fn trim(&mut self, range: BlockRange) -> Result<(), DiskError> {
@@ -181,7 +243,14 @@ impl DriverState {
         Ok(())
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), DiskError> {
+    /// Makes everything durable that the host has written.
+    pub(super) fn flush_all(&mut self) -> Result<(), DiskError> {
+        self.release_streams()?;
+        self.flush()
+    }
+
+    /// Makes everything durable that is not held of a stream.
+    fn flush(&mut self) -> Result<(), DiskError> {
         self.commit()?;
         self.flush_drive()?;
         if self.journal.has_unrecorded_loss {
@@ -208,6 +277,8 @@ impl DriverState {
         self.buffer.remove(range);
         self.regions.remove(range);
         self.pending.remove(range);
+        self.streams.held.remove(range);
+        self.streams.kept.remove(range);
         self.copies.forget(range);
         self.lost.remove(range);
     }
@@ -221,11 +292,12 @@ impl DriverState {
         if behind < victim.end() {
             self.evicting = Some(BlockRange::new(behind, victim.end() - behind));
         }
-        self.evict(&[BlockRange::new(victim.start, len)])
+        self.evict(&[BlockRange::new(victim.start, len)])?;
+        Ok(len.get())
     }
 
-    /// Evicts regions, written one after the other.
-    fn evict(&mut self, regions: &[BlockRange]) -> Result<u64, DiskError> {
+    /// Evicts regions, written one after the other, and returns their content.
+    fn evict(&mut self, regions: &[BlockRange]) -> Result<Vec<u8>, DiskError> {
         let mut data = Vec::new();
         for &region in regions {
             self.buffer.append_to(region, &mut data);
@@ -234,7 +306,7 @@ impl DriverState {
         self.counters.evicted_runs += regions.len() as u64;
         self.counters.evicted_blocks += count;
         self.append(Stream::Host, &data, regions)?;
-        Ok(count)
+        Ok(data)
     }
 
     /// Writes `data`, the contents of `ranges` in order, to the zone of a stream, and maps the
@@ -519,6 +591,7 @@ impl DriverState {
         for &range in ranges {
             self.copies.record(range, at).map_err(|error| broken(&error))?;
             self.pending.remove(range);
+            self.streams.held.remove(range);
             // Only now: a checkpoint in between would name the block neither as lost nor as copied.
             self.lost.remove(range);
             at += range.len;
@@ -615,7 +688,8 @@ impl DriverState {
             batch_len += piece.len.get();
             batch.push(piece);
         }
-        self.evict(&batch)
+        self.evict(&batch)?;
+        Ok(batch_len)
     }
 
     /// Whether the active data of a journal zone stays in the buffer. It does if the order of
@@ -626,105 +700,6 @@ impl DriverState {
         self.options.eviction == EvictionOrder::LongestAndOldest
             && KEPT_ZONE_SHARE * active <= self.journal.zone_len().get()
             && KEPT_BUFFER_SHARE * active <= self.buffer.capacity().get()
-    }
-
-    // Checkpoints.
-
-    pub(super) fn begin_checkpoint(&mut self) {
-        let everything = BlockRange::new(Lba::new(0), self.superblock.len);
-        let copies = self.copies.copies_of(everything);
-        let copies: Vec<Run> =
-            copies.map(|(range, place)| Run { range, at: place.start }).collect();
-        let places =
-            copies.iter().flat_map(|run| (0..run.range.len.get()).map(|n| run.at + Blocks::new(n)));
-        let living = self.zones.pool.iter().filter(|slot| slot.generation != 0);
-        let living = living.map(|slot| (slot.zone, slot.generation));
-        // Only copies can be needed of a zone that is not open, and they are in memory.
-        let is_gone = |zone: &&JournalZone| {
-            let state = self.disk.zone(zone.zone).map(|info| info.state);
-            let is_given_up = matches!(state, Some(ZoneState::Offline | ZoneState::ReadOnly));
-            zone.used != JournalUse::Open && is_given_up
-        };
-        let given_up = self.journal.zones.iter().filter(is_gone);
-        let given_up = given_up.map(|zone| (zone.zone, 0));
-        let checkpoint = Checkpoint {
-            seq: self.seq,
-            next: self.journal.next(),
-            copy_crcs: places.map(|at| self.journal.crc(at)).collect(),
-            copies,
-            lost: self.lost.iter().collect(),
-            generations: living.chain(given_up).collect(),
-            sums: self.zones.summaries.open_sums(&self.zones.pool),
-            mapped: Vec::new(),
-        };
-        let (id, number) = (self.superblock.id, self.superblock.number + 1);
-        let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
-        let mut writing = CheckpointWriter::new(id, number, &checkpoint, node_count, nodes);
-        // A zone that becomes idle later stays: this checkpoint refers to its data.
-        let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
-        writing.idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
-        let abandoned = self.zones.pool.iter().filter(|slot| slot.used == Use::Abandoned);
-        writing.abandoned = abandoned.map(|slot| slot.zone).collect();
-        self.journal.has_unrecorded_loss = false;
-        self.writing = Some(writing);
-    }
-
-    /// Writes a piece of the checkpoint that is being written; returns its length in blocks.
-    pub(super) fn checkpoint_step(&mut self) -> Result<u64, DiskError> {
-        let Some(writing) = &mut self.writing else { return Ok(0) };
-        let count = writing.step(self.superblock.id, &mut self.zones)?;
-        self.counters.checkpoint_blocks += count;
-        if let Some(writing) = self.writing.take_if(|writing| writing.is_whole()) {
-            self.end_checkpoint(writing)?;
-        }
-        Ok(count)
-    }
-
-    /// How many zones both copies of the next checkpoint may take: it may be half as long again as
-    /// the last.
-    pub(super) fn checkpoint_zone_count(&self) -> usize {
-        let len_bytes = self.superblock.checkpoint.len_bytes;
-        let len = checkpoint_len(len_bytes + len_bytes / 2).get();
-        2 * len.div_ceil(self.journal.zone_len().get()).max(1) as usize
-    }
-
-    pub(super) fn write_superblock(&mut self) -> Result<(), DiskError> {
-        self.counters.checkpoint_blocks +=
-            self.superblocks.write(&self.superblock, &mut self.zones)?;
-        Ok(())
-    }
-
-    fn end_checkpoint(&mut self, writing: CheckpointWriter) -> Result<(), DiskError> {
-        // Everything that the superblock points to must be durable before it. The flush makes no
-        // zone resettable: writing the superblock may need a free zone, and structures that the
-        // previous superblock names must not change yet (K7).
-        self.disk.flush()?;
-        let before = std::mem::replace(&mut self.superblock.checkpoint, writing.stored);
-        self.superblock.number += 1;
-        self.write_superblock()?;
-        for zone in before.zones().chain(writing.abandoned) {
-            self.zones.pool.clear(&*self.disk, zone);
-        }
-        for zone in
-            self.superblock.checkpoint.copies.clone().iter().filter_map(|zones| zones.last())
-        {
-            self.zones.pool.finish(&*self.disk, *zone)?;
-        }
-        self.counters.checkpoints += 1;
-        self.journal.free(&writing.idle);
-        Ok(())
-    }
-
-    pub(super) fn checkpoint_now(&mut self) -> Result<(), DiskError> {
-        // A checkpoint that is already being written is older than the latest events.
-        while self.writing.is_some() {
-            self.checkpoint_step()?;
-        }
-        self.begin_checkpoint();
-        while self.writing.is_some() {
-            self.checkpoint_step()?;
-        }
-        Ok(())
     }
 
     // Pace.
@@ -766,7 +741,7 @@ impl DriverState {
                 return self.checkpoint_step();
             }
         }
-        if !self.buffer.excess(WATERMARK_PERMILLE).is_zero() {
+        if !self.buffer.excess(self.regions.total(), WATERMARK_PERMILLE).is_zero() {
             return self.evict_step();
         }
         if WATERMARK_PERMILLE * zone_count as u64 <= 1000 * (sealed as u64 + 2)

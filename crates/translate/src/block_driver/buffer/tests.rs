@@ -146,10 +146,10 @@ fn the_capacity_changes_while_it_holds_data() {
     let mut buffer = Buffer::new(Blocks::new(20));
     assert!(buffer.is_empty());
     buffer.write(Lba::new(5), &block(1).repeat(19));
-    assert_eq!((buffer.capacity().get(), buffer.excess(1000).get()), (20, 0));
-    assert_eq!(buffer.excess(900).get(), 1);
+    assert_eq!((buffer.capacity().get(), buffer.excess(buffer.len(), 1000).get()), (20, 0));
+    assert_eq!(buffer.excess(buffer.len(), 900).get(), 1);
     buffer.set_capacity(Blocks::new(10));
-    assert_eq!((buffer.len().get(), buffer.excess(900).get()), (19, 10));
+    assert_eq!((buffer.len().get(), buffer.excess(buffer.len(), 900).get()), (19, 10));
     let memory = buffer.memory_bytes();
     assert!((19 * 4096..19 * 4096 + 2000).contains(&memory), "{memory}");
     assert_eq!(buffer.remove(range(0, 100)).get(), 19);

@@ -14,9 +14,10 @@ pub(super) fn check(state: &DriverState) -> Result<(), String> {
     state.copies.check()?;
     state.zones.summaries.check(&state.zones.pool)?;
     state.zones.pool.check()?;
-    if state.regions.total() != state.buffer.len() {
+    let kept = state.streams.kept.total();
+    if state.regions.total() + kept != state.buffer.len() {
         return Err(format!(
-            "{} buffered, {} in regions",
+            "{} buffered, {} in regions, {kept} kept",
             state.buffer.len(),
             state.regions.total()
         ));
@@ -24,8 +25,21 @@ pub(super) fn check(state: &DriverState) -> Result<(), String> {
     for region in state.regions.iter() {
         let copied: Blocks = state.copies.copies_of(region).map(|(range, _)| range.len).sum();
         let pending: Blocks = state.pending.within(region).map(|range| range.len).sum();
-        if copied + pending < region.len {
+        let held: Blocks = state.streams.held.within(region).map(|range| range.len).sum();
+        if copied + pending + held < region.len {
             return Err(format!("K1: {region} is neither in the journal nor about to be"));
+        }
+    }
+    if let Some(range) = state.streams.held.iter().find(|&range| {
+        let buffered: Blocks = state.regions.within(range).map(|range| range.len).sum();
+        buffered < range.len || state.pending.within(range).next().is_some()
+    }) {
+        return Err(format!("T1: {range} is held, but not in the buffer, or also pending"));
+    }
+    for kept in state.streams.kept.iter() {
+        let is_mapped = state.map.lookup(kept).all(|piece| piece.at.is_some());
+        if !is_mapped || state.regions.within(kept).next().is_some() {
+            return Err(format!("T3: {kept} is kept, but not mapped, or also to be written"));
         }
     }
     for slot in state.zones.pool.iter() {

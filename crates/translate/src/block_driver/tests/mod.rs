@@ -63,6 +63,7 @@ pub(super) fn options(buffer_len: u64) -> DriverOptions {
         buffer_len: Blocks::new(buffer_len),
         journal_zone_count: 4,
         bypass_len: Blocks::new(40),
+        stream_len: None,
         ..DriverOptions::default()
     }
 }
@@ -122,6 +123,7 @@ impl Run {
             1 => EvictionOrder::LargestRegion,
             _ => EvictionOrder::LongestAndOldest,
         };
+        options.stream_len = [None, Some(8), Some(30)][shape.below(3) as usize].map(Blocks::new);
         if shape.chance(1, 3) {
             options.cleaning = CleaningOrder::MostGarbage { chosen_count: 2 };
         }
