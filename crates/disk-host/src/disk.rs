@@ -312,26 +312,6 @@ impl HostDisk {
         again()
     }
 
-    /// Finishes a zone on a drive that must open it for that, while the limit on open zones is
-    /// reached. Another zone is closed in the meantime.
-    fn finish_in_anothers_place(&self, table: &ZoneTable, zone: ZoneId) -> std::io::Result<()> {
-        let open = (0..self.geometry.zone_count()).map(ZoneId).filter_map(|other| {
-            match table.info(other)?.state {
-                ZoneState::Open { explicit, .. } if other != zone => Some((other, explicit)),
-                _ => None,
-            }
-        });
-        // A zone that another thread has filled meanwhile cannot be closed, but its place is free
-        // anyway.
-        let mut closed = open.filter(|&(other, _)| self.ask(other, ZoneRequest::Close).is_ok());
-        let closed = closed.next();
-        let finished = self.ask(zone, ZoneRequest::Finish);
-        if let Some((other, true)) = closed {
-            self.ask(other, ZoneRequest::Open)?;
-        }
-        finished
-    }
-
     fn ask(&self, zone: ZoneId, request: ZoneRequest) -> std::io::Result<()> {
         let range = self.geometry.zone_range(zone).expect("callers name zones of this disk only");
         let len = range.len.get() * SECTORS_PER_BLOCK;
@@ -482,18 +462,17 @@ impl Disk for HostDisk {
             ZoneAction::Reset => (ZoneRequest::Reset, "reset"),
         };
         let range = self.geometry.zone_range(zone).expect("the table has checked it");
-        let mut managed =
-            self.with_room(table, self.ask(zone, request), || self.ask(zone, request));
-        if action == ZoneAction::Finish && is_too_many_open(&managed) {
-            managed = self.finish_in_anothers_place(table, zone);
-        }
+        table.make_room(zone, action)?;
+        let managed = self.with_room(table, self.ask(zone, request), || self.ask(zone, request));
         managed.map_err(|source| self.failed_at_zone(zone, verb, range, source))?;
         if action == ZoneAction::Reset {
             // Durable on return: a drive may cache a pointer as it caches data.
             self.flush_device()?;
             self.tally.reset();
         }
-        table.apply_action(zone, action)
+        table.apply_action(zone, action).inspect_err(|_| {
+            let _ = self.state_now(zone);
+        })
     }
 
     /// One request for all zones.

@@ -18,9 +18,14 @@ use imbrex_disk::{
 };
 use imbrex_disk_host::{HostDisk, HostDiskError};
 use imbrex_disk_sim::SimDisk;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+mod zone_commands;
+
+use zone_commands::Drive;
 
 const REQUEST_COUNT: u64 = 3000;
 
@@ -40,6 +45,7 @@ fn main() {
         );
     }
     for path in zoned.split(':').filter(|path| !path.is_empty()).map(Path::new) {
+        tables(path);
         zoned_as_emulated(path);
         opened_once(path);
         torn_block(path);
@@ -56,6 +62,77 @@ fn main() {
 fn open(path: &Path) -> HostDisk {
     HostDisk::open(path)
         .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
+}
+
+/// A device that the tables of `docs/guide/zones.md` are executed on.
+struct Real {
+    path: PathBuf,
+    disk: Option<HostDisk>,
+    /// Zones that the kernel has given up, and the file that makes it do so.
+    given_up: Vec<(ZoneId, PathBuf)>,
+}
+
+impl Real {
+    fn reopen(&mut self) {
+        // The device has one writer.
+        self.disk = None;
+        self.disk = Some(open(&self.path));
+    }
+
+    /// null_blk gives a zone up when a sector of it is written to the file, and takes it back when it is written again.
+    fn tell(&mut self, zone: ZoneId, file: &Path) {
+        let sector = self.disk().geometry().zone_range(zone).unwrap().start.get() * 8;
+        std::fs::write(file, sector.to_string()).unwrap();
+        self.reopen();
+    }
+}
+
+impl Drive for Real {
+    fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref().unwrap()
+    }
+
+    fn blank(&mut self) {
+        for (zone, file) in std::mem::take(&mut self.given_up) {
+            self.tell(zone, &file);
+        }
+        self.disk().reset_zones().unwrap();
+    }
+
+    fn give_up(&mut self, zone: ZoneId, state: ZoneState) -> bool {
+        let name = match state {
+            ZoneState::Offline => "zone_offline",
+            _ => "zone_readonly",
+        };
+        let device = self.path.file_name().unwrap();
+        let file = Path::new("/sys/kernel/config/nullb").join(device).join(name);
+        if !file.exists() {
+            return false;
+        }
+        self.tell(zone, &file);
+        self.given_up.push((zone, file));
+        true
+    }
+
+    fn power_cycle(&mut self) {
+        self.reopen();
+    }
+
+    fn zeros_of_given_up(&self) -> bool {
+        false
+    }
+}
+
+fn tables(path: &Path) {
+    let mut drive = Real { path: path.to_owned(), disk: Some(open(path)), given_up: Vec::new() };
+    let (done, left) = zone_commands::run(&mut drive);
+    drive.blank();
+    println!("{}: {done} cells of docs/guide/zones.md", path.display());
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    left.iter().for_each(|(_, why)| *reasons.entry(why).or_default() += 1);
+    for (why, count) in reasons {
+        println!("{}: SKIPPED {count} cells: {why}", path.display());
+    }
 }
 
 /// Both disks, empty.

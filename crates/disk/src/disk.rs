@@ -60,8 +60,8 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`DiskError::OutOfRange`], [`DiskError::NotBlocks`], [`DiskError::ReadAbovePointer`],
-    /// [`DiskError::Destroyed`], [`DiskError::Medium`], [`DiskError::Offline`],
-    /// [`DiskError::PowerLost`], [`DiskError::Host`]. The content of `buf` is then unspecified.
+    /// [`DiskError::ReadBoundary`], [`DiskError::Destroyed`], [`DiskError::Medium`],
+    /// [`DiskError::Offline`], [`DiskError::PowerLost`], [`DiskError::Host`]. The content of `buf` is then unspecified.
     fn read(&self, at: Lba, buf: &mut [u8]) -> Result<(), DiskError>;
 
     /// Reads all of `requests`, in the order that suits the disk; all are queued at once.
@@ -150,8 +150,10 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     ///
     /// A reset is durable on return and drops unflushed writes to the zone. Close and finish are
     /// durable after the next flush. An action that finds the zone in the requested state already
-    /// (open an open zone, close a closed or empty one, finish a full one, reset an empty one)
-    /// succeeds and changes nothing.
+    /// (open an open or full zone, close a closed, empty or full one, finish a full one, reset an
+    /// empty one) succeeds and changes nothing. Open and finish of an empty or closed zone need a
+    /// place among the open zones, as a write does. What each action does in each state:
+    /// docs/guide/zones.md.
     ///
     /// # Errors
     /// [`DiskError::NoSuchZone`], [`DiskError::ZoneNotWritable`], [`DiskError::TooManyZones`],

@@ -65,6 +65,17 @@ pub enum DiskError {
         /// The first block that the zone cannot hold.
         end: Lba,
     },
+    /// A strict drive was asked for blocks of a sequential zone together with blocks of another
+    /// zone. The caller may read the parts one by one.
+    #[error("{zone}: read of blocks {range}, but one read reaches no further than {end}")]
+    ReadBoundary {
+        /// The zone that holds the first block.
+        zone: ZoneId,
+        /// The request.
+        range: BlockRange,
+        /// The first block behind the zone.
+        end: Lba,
+    },
     /// The zone's state does not allow the request.
     #[error("{zone} is {state}: cannot {action} it")]
     ZoneNotWritable {

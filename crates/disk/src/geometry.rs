@@ -16,7 +16,8 @@ pub struct ZoneSpec {
     pub open_zone_limit: Option<u32>,
     /// Most zones open or closed at a time; `None` for no limit.
     pub active_zone_limit: Option<u32>,
-    /// Whether a read at or above a write pointer is an error. If not, it returns zeros.
+    /// Whether a read at or above a write pointer is an error, and one that leaves or enters a
+    /// sequential zone. If not, blocks above a pointer read as zeros.
     pub strict_reads: bool,
 }
 

@@ -19,6 +19,8 @@
 //! If several implicitly opened zones could be closed to make room, the one opened first is closed.
 //! ZBC leaves the choice to the drive, and determinism needs one.
 //!
+//! What each command does in each state is a table that the tests execute: docs/guide/zones.md.
+//!
 //! Source: ZBC (INCITS 536), zone conditions; zone capacity below the zone size as in ZNS.
 
 use crate::{
@@ -209,6 +211,7 @@ impl ZoneTable {
 
     /// Whether `range` may be read. Takes no lock if all of it is written.
     pub fn check_read(&self, range: BlockRange) -> Result<Readable, DiskError> {
+        self.check_read_boundary(range)?;
         let mut readable = Readable::Whole;
         for (zone, part) in self.parts(range) {
             if part.end() > self.data_end(zone) {
@@ -258,6 +261,18 @@ impl ZoneTable {
         Ok(())
     }
 
+    /// On a strict drive, a read of a sequential zone stays in that zone.
+    fn check_read_boundary(&self, range: BlockRange) -> Result<(), DiskError> {
+        let zone_of = |at: u64| ZoneId((at / self.spec.zone_len.get()) as u32);
+        let (first, last) = (zone_of(range.start.get()), zone_of(range.end().get() - 1));
+        // The conventional zones come first.
+        if !self.spec.strict_reads || first == last || self.is_conventional(last) {
+            return Ok(());
+        }
+        let end = self.start(ZoneId(first.0 + 1));
+        Err(DiskError::ReadBoundary { zone: first, range, end })
+    }
+
     fn check_read_above(&self, zone: ZoneId, range: BlockRange) -> Result<(), DiskError> {
         let entry = self.lock().zones[zone.0 as usize];
         let write_pointer = self.start(zone) + Blocks::new(entry.written);
@@ -284,6 +299,12 @@ impl ZoneTable {
         let mut zones = self.lock();
         if self.is_conventional(first) {
             return self.check_conventional(&zones, first, range).map(|()| None);
+        }
+        // A write that leaves the zone is wrong in every state, so this check comes first.
+        let zone_end = self.geometry.zone_range(first).expect("the range lies on the disk").end();
+        if range.end() > zone_end {
+            let end = self.start(first) + self.capacity(first);
+            return Err(DiskError::ZoneBoundary { zone: first, range, end });
         }
         let entry = zones.zones[first.0 as usize];
         if matches!(entry.condition, Condition::Full | Condition::ReadOnly | Condition::Offline) {
@@ -356,30 +377,43 @@ impl ZoneTable {
             let reason = "the zone is conventional".to_owned();
             return Err(DiskError::NoSuchZone { zone, action, reason });
         }
-        let verb = match action {
-            ZoneAction::Open => "open",
-            ZoneAction::Close => "close",
-            ZoneAction::Finish => "finish",
-            ZoneAction::Reset => "reset",
-        };
+        let verb = verb(action);
         match (action, entry.condition) {
-            (_, Condition::ReadOnly | Condition::Offline)
-            | (ZoneAction::Open | ZoneAction::Close, Condition::Full) => {
+            (_, Condition::ReadOnly | Condition::Offline) => {
                 Err(self.not_writable(zone, entry, verb))
             }
-            (ZoneAction::Open, Condition::OpenExplicit)
-            | (ZoneAction::Close, Condition::Closed | Condition::Empty)
+            (ZoneAction::Open, Condition::OpenExplicit | Condition::Full)
+            | (ZoneAction::Close, Condition::Closed | Condition::Empty | Condition::Full)
             | (ZoneAction::Finish, Condition::Full)
             | (ZoneAction::Reset, Condition::Empty) => Ok(false),
-            // A finish passes through the open state, so it needs one of the active zones.
-            (ZoneAction::Finish, Condition::Empty) => {
-                self.check_active(&zones, zone, verb).map(|()| true)
+            // A finish passes through the open state, so it needs what an open needs.
+            (ZoneAction::Open | ZoneAction::Finish, Condition::Empty | Condition::Closed) => {
+                self.check_room(&zones, zone, verb).map(|_| true)
             }
             _ => Ok(true),
         }
     }
 
+    /// Makes room among the open zones for `action` on `zone`, which [`ZoneTable::check_action`]
+    /// allowed: closes an implicitly open zone if the limit requires it. A host calls this to close
+    /// the same zone on a drive that does not make room by itself.
+    ///
+    /// # Errors
+    /// [`DiskError::TooManyZones`].
+    pub fn make_room(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
+        let mut zones = self.lock();
+        let condition = zones.zones[zone.0 as usize].condition;
+        let opens = matches!(action, ZoneAction::Open | ZoneAction::Finish);
+        if opens && matches!(condition, Condition::Empty | Condition::Closed) {
+            self.close_for(&mut zones, zone, verb(action))?;
+        }
+        Ok(())
+    }
+
     /// Performs an action that [`ZoneTable::check_action`] allowed.
+    ///
+    /// # Errors
+    /// [`DiskError::TooManyZones`]: a writer of another zone has taken the room since.
     pub fn apply_action(&self, zone: ZoneId, action: ZoneAction) -> Result<(), DiskError> {
         let mut zones = self.lock();
         let index = zone.0 as usize;
@@ -392,7 +426,15 @@ impl ZoneTable {
                 self.leave_active(&mut zones, zone, Condition::Empty);
             }
             ZoneAction::Close => self.close(&mut zones, zone),
-            ZoneAction::Finish => self.leave_active(&mut zones, zone, Condition::Full),
+            ZoneAction::Finish => {
+                // The zone was open only in passing, so it is finished even if the room is gone since.
+                if matches!(zones.zones[index].condition, Condition::Empty | Condition::Closed)
+                    && let Ok(Some(victim)) = self.check_room(&zones, zone, "finish")
+                {
+                    self.close(&mut zones, victim);
+                }
+                self.leave_active(&mut zones, zone, Condition::Full);
+            }
             ZoneAction::Reset => {
                 self.leave_active(&mut zones, zone, Condition::Empty);
                 zones.zones[index].written = 0;
@@ -439,18 +481,7 @@ impl ZoneTable {
         condition: Condition,
         action: &'static str,
     ) -> Result<(), DiskError> {
-        if zones.zones[zone.0 as usize].condition == Condition::Empty {
-            self.check_active(zones, zone, action)?;
-        }
-        if let Some(limit) = self.spec.open_zone_limit
-            && zones.open.len() >= limit as usize
-        {
-            let implicit = |&z: &u32| zones.zones[z as usize].condition == Condition::OpenImplicit;
-            let Some(victim) = zones.open.iter().copied().find(implicit) else {
-                return Err(DiskError::TooManyZones { zone, action, what: "open", limit });
-            };
-            self.close(zones, ZoneId(victim));
-        }
+        self.close_for(zones, zone, action)?;
         let entry = &mut zones.zones[zone.0 as usize];
         if entry.condition == Condition::Empty {
             zones.active_count += 1;
@@ -458,6 +489,39 @@ impl ZoneTable {
         entry.condition = condition;
         zones.open.push(zone.0);
         assert!(zones.open.len() <= zones.active_count as usize, "Z2: an open zone is active");
+        Ok(())
+    }
+
+    /// Whether `zone`, which is empty or closed, may be opened; and the zone to close for it.
+    fn check_room(
+        &self,
+        zones: &Zones,
+        zone: ZoneId,
+        action: &'static str,
+    ) -> Result<Option<ZoneId>, DiskError> {
+        if zones.zones[zone.0 as usize].condition == Condition::Empty {
+            self.check_active(zones, zone, action)?;
+        }
+        let Some(limit) = self.spec.open_zone_limit else { return Ok(None) };
+        if zones.open.len() < limit as usize {
+            return Ok(None);
+        }
+        let implicit = |&z: &u32| zones.zones[z as usize].condition == Condition::OpenImplicit;
+        match zones.open.iter().copied().find(implicit) {
+            Some(victim) => Ok(Some(ZoneId(victim))),
+            None => Err(DiskError::TooManyZones { zone, action, what: "open", limit }),
+        }
+    }
+
+    fn close_for(
+        &self,
+        zones: &mut Zones,
+        zone: ZoneId,
+        action: &'static str,
+    ) -> Result<(), DiskError> {
+        if let Some(victim) = self.check_room(zones, zone, action)? {
+            self.close(zones, victim);
+        }
         Ok(())
     }
 
@@ -536,6 +600,15 @@ impl ZoneTable {
 
     fn lock(&self) -> MutexGuard<'_, Zones> {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn verb(action: ZoneAction) -> &'static str {
+    match action {
+        ZoneAction::Open => "open",
+        ZoneAction::Close => "close",
+        ZoneAction::Finish => "finish",
+        ZoneAction::Reset => "reset",
     }
 }
 
