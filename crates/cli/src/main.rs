@@ -28,6 +28,7 @@ mod count;
 mod data_file;
 mod demo;
 mod device;
+mod device_command;
 mod door;
 mod drive;
 mod dump;
@@ -188,6 +189,9 @@ enum Command {
     /// Serve a drive as a block device to QEMU, nbdcopy, fio or this machine's kernel; `serve http` shows
     /// what a drive does in a browser
     Serve(serve::ServeArgs),
+    /// Ask a running `imbrex serve --control PATH` how it is, or to do something now
+    #[command(subcommand)]
+    Device(device_command::DeviceCommand),
     /// Stop a block device of `serve --ublk`; the server itself calls this
     #[cfg(feature = "ublk")]
     #[command(hide = true, name = serve::STOP)]
@@ -263,6 +267,7 @@ fn run(args: Args) -> Result<(), CliError> {
         Command::Watch(args) => args.run(session_ref),
         Command::Lab(args) => args.run(session_ref),
         Command::Serve(args) => args.run(session_ref),
+        Command::Device(command) => command.run(session_ref),
         #[cfg(feature = "ublk")]
         Command::UblkStop(args) => args.run(),
         Command::Demo(args) => args.run(session_ref),

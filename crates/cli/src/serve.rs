@@ -3,6 +3,9 @@
 //! A conventional drive is served as it is. A zoned drive is served through the block driver, which turns
 //! writes anywhere into writes at write pointers.
 
+mod beside;
+mod control;
+mod elastic;
 mod http;
 mod kernel;
 mod live;
@@ -10,6 +13,8 @@ mod live;
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
 
+use self::beside::BesideArgs;
+use self::elastic::BufferLen;
 use self::live::{Counting, Live};
 use crate::count::grouped;
 use crate::device::note_findings;
@@ -105,6 +110,8 @@ pub(crate) struct ServeArgs {
     /// Answer a collector of metrics at http://ADDR:PORT/metrics
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<String>,
+    #[command(flatten)]
+    beside: BesideArgs,
     /// For tests: cut the drive's power after this many writes, flushes and zone resets
     #[arg(long, hide = true, value_name = "EVENTS", requires = "drive")]
     cut_after: Option<u64>,
@@ -134,6 +141,7 @@ impl ServeArgs {
         let is_json = session.out.is_json()?;
         let tls = self.tls()?;
         let listener = self.listener()?;
+        let control = self.beside.listener()?;
         let served = self.opened()?;
         let shown = self.shown();
         let len_bytes = served.device.geometry().len().bytes();
@@ -151,9 +159,10 @@ impl ServeArgs {
         let is_sealed = options.tls.is_some();
         let server = Server::new(export, options).context(|| format!("cannot serve {shown}"))?;
         let server = Arc::new(server);
-        let counted = Arc::clone(&server);
-        let counting = Counting::new(&served, &shown, move || counted.counts());
-        let metrics = self.open_metrics(&counting)?;
+        let (counted, connected) = (Arc::clone(&server), Arc::clone(&server));
+        let counting = Counting::new(&served, &shown, move || counted.counts())
+            .with_connections(move || connected.connection_count());
+        let beside = self.open_beside(&served, &counting, control, &live)?;
         if listener.has_replaced() {
             note(format!("imbrex: {listener}: replaced the socket of a server that has ended"));
         }
@@ -174,12 +183,12 @@ impl ServeArgs {
             session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
         };
         let told = told.and_then(|()| session.out.flush());
-        live.begin(&counting);
+        if !self.beside.quiet {
+            live.begin(&counting);
+        }
         let outcome = serve(&server, &listener, &session.interrupt);
         live.end();
-        if let Some(door) = metrics {
-            door.close();
-        }
+        beside.close();
         let (counts, panics) = (server.counts(), server.panics());
         let tell = |report: &mut Report| {
             report.row("address", url.as_str(), url.as_str());
@@ -215,6 +224,11 @@ impl ServeArgs {
             live.note(&format!("imbrex: warning: {shown} failed at {story}"));
         };
         Ok(Arc::new(device.with_waits(served.waits).telling(tell)))
+    }
+
+    /// The capacity of the write buffer.
+    fn buffer_len(&self) -> ByteSize {
+        self.buffer.unwrap_or(BUFFER_LEN)
     }
 
     /// Opens the door for a collector, if the user asked for one.
@@ -289,10 +303,10 @@ impl ServeArgs {
         let has_device = mounted.as_ref().is_err_and(Unmounted::is_block_device);
         match (rule, mounted) {
             (Rule::Anywhere, _) if is_blank || self.read_only => {
-                if self.make || self.buffer.is_some() {
+                if self.make || self.buffer.is_some() || self.beside.is_elastic() {
                     return Err(CliError::usage(format!(
                         "cannot serve {shown}: a conventional drive is served as it is; omit --make and \
-                         --buffer"
+                         --buffer, --buffer-min"
                     )));
                 }
                 Ok(Served::plain(disk, waits(found)))
@@ -329,7 +343,8 @@ impl ServeArgs {
     /// Opens the block device on a zoned drive, or makes one with `--make` on a blank drive.
     fn driver(&self, found: &FoundDrive, shown: &str) -> Result<Served, CliError> {
         let drive = found.disk();
-        let ByteSize(buffer_bytes) = self.buffer.unwrap_or(BUFFER_LEN);
+        let ByteSize(buffer_bytes) = self.buffer_len();
+        self.beside.buffer_min(buffer_bytes)?;
         let options = DriverOptions {
             id: entropy_u64(),
             buffer_len: Blocks::holding(buffer_bytes),
@@ -436,6 +451,14 @@ struct Served {
 impl Served {
     fn plain(drive: Arc<dyn Disk>, waits: Waits) -> Served {
         Served { device: Arc::clone(&drive), drive, waits, driver: None, recorder: None }
+    }
+
+    /// The length of the write buffer, which may change from now on; `None` without a block driver.
+    fn buffer(&self, args: &ServeArgs) -> Result<Option<Arc<BufferLen>>, CliError> {
+        let Some(driver) = &self.driver else { return Ok(None) };
+        let ByteSize(len_bytes) = args.buffer_len();
+        let min_bytes = args.beside.buffer_min(len_bytes)?;
+        Ok(Some(Arc::new(BufferLen::new(Arc::clone(driver), len_bytes, min_bytes))))
     }
 
     /// Closes the device and prints the report, even if serving failed.

@@ -1,5 +1,5 @@
 //! The kernel's requests for block devices as safe functions. All `unsafe` code of this crate is
-//! here.
+//! here, but for one call in `memory`.
 //!
 //! Numbers and structures are those of `linux/blkzoned.h` and `linux/fs.h`, which never change.
 

@@ -47,11 +47,13 @@ mod holder;
 mod ioctl;
 mod limits;
 mod list;
+mod memory;
 mod report;
 
 pub use disk::HostDisk;
 pub use error::HostDiskError;
 pub use list::{ListedDevice, list_devices};
+pub use memory::return_free_memory;
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;

@@ -24,9 +24,12 @@
 //!   SV4  A request changes only the sectors that it names, even while neighbouring sectors are written.
 //!   SV5  The server listens to other machines only if the caller asks for it.
 //!
+//! Beside the device, an operator asks the server how it is: `control` (lines on a private socket), `http` (pages).
+//!
 //! Sources: the NBD protocol; decision 22 (NBD), decision 33 (ublk). Not here: threads (`clockwork`), the state
 //! after a power cut (the disk), the choice of the drive (`cli`).
 
+pub mod control;
 mod counts;
 mod device;
 mod failures;
@@ -43,4 +46,6 @@ pub use counts::Counts;
 pub use device::{BlockDevice, ByteRange, Content, DeviceError, Extent, Waits};
 pub use sector::{SectorDevice, SectorLen};
 pub use stop::Stopper;
-pub use transport::{ListenError, Listener, Reach, Tls, TlsError, TlsFiles};
+pub use transport::{
+    ListenError, Listener, NotPrivate, Reach, Tls, TlsError, TlsFiles, check_private_socket,
+};

@@ -32,7 +32,7 @@ pub mod model;
 
 pub use block_driver::{
     BlockDriver, CleaningOrder, DeviceZone, DeviceZoneUse, DriverCheck, DriverCounters,
-    DriverError, DriverOptions, EvictionOrder,
+    DriverError, DriverOptions, DriverStatus, EvictionOrder,
 };
 pub use error::FormatFault;
 pub use fixed_bands::{

@@ -56,6 +56,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     let is_json = session.out.is_json()?;
     // Checked before the drive is opened, because opening may write to it.
     check_kernel().map_err(|error| cannot(args, error.to_string()))?;
+    let control = args.beside.listener()?;
     let served = args.opened()?;
     let shown = args.shown();
     let len_bytes = served.device.geometry().len().bytes();
@@ -65,7 +66,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     let server = Arc::new(server.context(|| format!("cannot serve {shown}"))?);
     let counted = Arc::clone(&server);
     let counting = Counting::new(&served, &shown, move || counted.counts());
-    let metrics = args.open_metrics(&counting)?;
+    let beside = args.open_beside(&served, &counting, control, &live)?;
     let stopper = server.stopper();
     session.interrupt.when_asked(move || stopper.stop());
     let mut told = Ok(());
@@ -79,12 +80,12 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
             session.out.line(line).and_then(|()| session.out.line("Ctrl-C ends it"))
         };
         told = std::mem::replace(&mut told, Ok(())).and_then(|()| session.out.flush());
-        live.begin(&counting);
+        if !args.beside.quiet {
+            live.begin(&counting);
+        }
     });
     live.end();
-    if let Some(door) = metrics {
-        door.close();
-    }
+    beside.close();
     let counts = server.counts();
     if let Some(story) = server.first_error() {
         note(format!("imbrex: {} requests failed, the first: {story}", counts.errors));

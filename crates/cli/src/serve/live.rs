@@ -38,10 +38,12 @@ impl Live {
 /// Where the counters of a server come from.
 #[derive(Clone)]
 pub(super) struct Counting {
-    counts: Arc<dyn Fn() -> Counts + Send + Sync>,
-    drive: Arc<dyn Disk>,
-    driver: Option<Arc<BlockDriver>>,
-    shown: String,
+    pub(super) counts: Arc<dyn Fn() -> Counts + Send + Sync>,
+    /// How many clients are connected now; 0 where there are no connections.
+    pub(super) connection_count: Arc<dyn Fn() -> usize + Send + Sync>,
+    pub(super) drive: Arc<dyn Disk>,
+    pub(super) driver: Option<Arc<BlockDriver>>,
+    pub(super) shown: String,
 }
 
 /// The counters at one moment.
@@ -50,6 +52,8 @@ struct Sample {
     at: Duration,
     counts: Counts,
     drive: Counters,
+    /// How full the write buffer is, in percent of its length.
+    buffer_percent: Option<u64>,
 }
 
 /// Rates are those of at least this long.
@@ -63,10 +67,23 @@ impl Counting {
     ) -> Counting {
         Counting {
             counts: Arc::new(counts),
+            connection_count: Arc::new(|| 0),
             drive: Arc::clone(&served.drive),
             driver: served.driver.clone(),
             shown: shown.to_owned(),
         }
+    }
+
+    pub(super) fn with_connections(
+        mut self,
+        count: impl Fn() -> usize + Send + Sync + 'static,
+    ) -> Counting {
+        self.connection_count = Arc::new(count);
+        self
+    }
+
+    pub(super) fn connection_count(&self) -> usize {
+        (self.connection_count)()
     }
 
     /// The line of this server.
@@ -84,7 +101,11 @@ impl Counting {
     }
 
     fn sample(&self, at: Duration) -> Sample {
-        Sample { at, counts: (self.counts)(), drive: self.drive.counters() }
+        let buffer_percent = self.driver.as_ref().map(|driver| {
+            let status = driver.status();
+            100 * status.buffered.get() / status.buffer_len.get().max(1)
+        });
+        Sample { at, counts: (self.counts)(), drive: self.drive.counters(), buffer_percent }
     }
 
     fn metrics(&self, format: MetricsFormat) -> String {
@@ -94,7 +115,7 @@ impl Counting {
     }
 }
 
-/// `reads 812/s, 51.2 MiB/s; writes 0/s, 0 B/s; flushes 1/s; 3 connections; drive busy 45 %`, at most 80 characters.
+/// `reads 812/s, 51.2 MiB/s; writes 0/s, 0 B/s; flushes 1/s; busy 45 %; buffer 80 %`.
 fn line(before: &Sample, now: &Sample) -> String {
     let seconds = (now.at.saturating_sub(before.at)).as_secs_f64().max(0.001);
     let rate = |of: fn(&Counts) -> u64| {
@@ -112,6 +133,9 @@ fn line(before: &Sample, now: &Sample) -> String {
     let busy_ns = now.drive.busy_ns.saturating_sub(before.drive.busy_ns);
     if now.drive.busy_ns > 0 {
         line.push_str(&format!("; busy {:.0} %", (busy_ns as f64 / seconds / 1e7).min(100.0)));
+    }
+    if let Some(percent) = now.buffer_percent {
+        line.push_str(&format!("; buffer {percent} %"));
     }
     if now.counts.errors > 0 {
         line.push_str(&format!("; {} errors", now.counts.errors));
@@ -223,7 +247,9 @@ mod tests {
         );
         now.drive.busy_ns = 500_000_000;
         now.counts = counts(199_999, 12);
+        now.buffer_percent = Some(90);
         let long = line(&before, &now);
-        assert!(long.ends_with("; busy 25 %; 12 errors") && long.len() <= 100, "{long}");
+        assert!(long.ends_with("; busy 25 %; buffer 90 %; 12 errors"), "{long}");
+        assert!(long.len() <= 110, "{long}");
     }
 }

@@ -6,6 +6,7 @@ mod bad_input;
 #[path = "../../../imbrex/tests/it/bad_paths.rs"]
 mod bad_paths;
 mod closed_pipes;
+mod control;
 mod copies;
 mod crash;
 mod data_files;

@@ -11,36 +11,36 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 
 /// A directory for blank drives and a socket.
-struct Blank {
+pub(crate) struct Blank {
     dir: tempfile::TempDir,
 }
 
 impl Blank {
-    fn new() -> Blank {
+    pub(crate) fn new() -> Blank {
         let blank = Blank { dir: tempfile::tempdir().unwrap() };
         blank.create("d", "conventional");
         blank
     }
 
-    fn create(&self, name: &str, rule: &str) {
+    pub(crate) fn create(&self, name: &str, rule: &str) {
         let path = self.path(name);
         let shape = ["--rule", rule, "--capacity", "1GiB", "--no-timing"];
         imbrex(&[&["drive", "create", "--blank", &path], &shape[..]].concat()).ok();
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
 }
 
 /// A server that has printed its address.
-struct Serving {
-    child: Child,
+pub(crate) struct Serving {
+    pub(crate) child: Child,
     stdout: BufReader<ChildStdout>,
     url: String,
 }
 
-fn serve(args: &[&str]) -> Serving {
+pub(crate) fn serve(args: &[&str]) -> Serving {
     let mut child = command()
         .arg("serve")
         .args(args)
@@ -57,7 +57,7 @@ fn serve(args: &[&str]) -> Serving {
 
 impl Serving {
     /// Ends the server with Ctrl-C; returns its report.
-    fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let mut report = String::new();
@@ -76,7 +76,7 @@ fn greeted(mut stream: impl Read + Write) {
 }
 
 /// Writes the first block; returns the error number of the reply, or 0.
-fn wrote_block(mut stream: impl Read + Write) -> u32 {
+pub(crate) fn wrote_block(mut stream: impl Read + Write) -> u32 {
     greeted(&mut stream);
     // Whatever is served under no name.
     stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
@@ -456,7 +456,8 @@ fn arguments_that_make_no_sense_are_refused() {
     let (drive, at, name) = (blank.path("d"), blank.path("s"), too_long());
     let conventional = ["serve", "--drive", &drive, "--socket", &at, "--name", &name];
     for flags in [&["--make"][..], &["--buffer", "1MiB"]] {
-        imbrex(&[&conventional[..], flags].concat()).fails(2, &["omit --make and --buffer"]);
+        imbrex(&[&conventional[..], flags].concat())
+            .fails(2, &["omit --make and --buffer, --buffer-min"]);
     }
     let dir = tempfile::tempdir().unwrap();
     let (socket, none) = (dir.path().join("s"), dir.path().join("none"));

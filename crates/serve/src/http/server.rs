@@ -3,10 +3,9 @@
 use super::{Site, connection};
 use crate::nbd::ServeError;
 use crate::stop::Stopper;
-use crate::transport::{Acceptor, Guests, Listener, Socket, Tls};
+use crate::transport::{Acceptor, Guests, Listener, Silent, Socket, Tls};
 use imbrex_clockwork::Clock;
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 /// The readers that a server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,44 +92,6 @@ impl Server {
         self.shared.acceptor.end_all();
         listened.map_err(|(what, source)| ServeError::Host { what, source })
     }
-}
-
-/// The connections that have sent no whole request since they came or since their last reply (H4), the oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Silent(Mutex<VecDeque<Weak<Socket>>>);
-
-impl Silent {
-    /// The connection waits for a request.
-    pub(super) fn enter(&self, socket: &Arc<Socket>) {
-        let mut all = self.all();
-        all.retain(|known| known.strong_count() > 0);
-        if !all.iter().any(|known| is_of(known, socket)) {
-            all.push_back(Arc::downgrade(socket));
-        }
-    }
-
-    /// The connection has sent a request.
-    pub(super) fn leave(&self, socket: &Arc<Socket>) {
-        self.all().retain(|known| !is_of(known, socket));
-    }
-
-    fn take_oldest(&self) -> Option<Arc<Socket>> {
-        let mut all = self.all();
-        while let Some(oldest) = all.pop_front() {
-            if let Some(oldest) = oldest.upgrade() {
-                return Some(oldest);
-            }
-        }
-        None
-    }
-
-    fn all(&self) -> MutexGuard<'_, VecDeque<Weak<Socket>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn is_of(known: &Weak<Socket>, socket: &Arc<Socket>) -> bool {
-    std::ptr::eq(known.as_ptr(), Arc::as_ptr(socket))
 }
 
 struct Readers<'a>(&'a Arc<Shared>);

@@ -94,6 +94,11 @@ impl Server {
         self.shared.tally.counts()
     }
 
+    /// How many clients are connected now.
+    pub fn connection_count(&self) -> usize {
+        self.shared.acceptor.guest_count()
+    }
+
     /// The messages of connections that panicked; empty unless there is a bug.
     pub fn panics(&self) -> Vec<String> {
         self.shared.acceptor.crew.panics()

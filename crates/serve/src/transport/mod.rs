@@ -8,15 +8,20 @@
 //!   stream     receiver and sender, plain or under TLS (tls)
 //! ```
 //!
-//! Not here: what a guest says (`nbd`, `http`).
+//! Not here: what a guest says (`nbd`, `http`, `control`).
 
 mod acceptor;
 mod listener;
+mod private;
+mod silent;
 mod stream;
 mod tls;
 
 pub use listener::{ListenError, Listener, Reach};
 pub use tls::{Tls, TlsError, TlsFiles};
 
+pub use private::{NotPrivate, check_private_socket};
+
 pub(crate) use acceptor::{Acceptor, Guests};
+pub(crate) use silent::Silent;
 pub(crate) use stream::{Deadline, RECEIVE_LEN_BYTES, Receiver, Sender, Socket, halves};

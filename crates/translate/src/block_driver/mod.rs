@@ -57,6 +57,7 @@ mod checkpointing;
 mod choose;
 mod clean;
 mod cleaning;
+mod control;
 mod create;
 mod data_zones;
 mod device;
@@ -84,6 +85,7 @@ mod zones;
 
 pub use check::{DeviceZone, DeviceZoneUse, DriverCheck};
 pub use choose::{CleaningChoice, CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
+pub use control::DriverStatus;
 pub use create::{POOL_ZONE_COUNT_MIN, SPARE_ZONE_COUNT_MIN, spare_zone_count};
 pub use device::BlockDriver;
 pub use error::DriverError;

@@ -3,6 +3,7 @@
 
 mod activities;
 mod broken;
+mod control;
 mod copies;
 mod dead_zones;
 mod failures;
