@@ -23,6 +23,8 @@ pub struct BlockDriver {
     geometry: Geometry,
     /// The disk, for reads of the host.
     pub(super) disk: Arc<dyn Disk>,
+    /// The disk, for flushes that the host asks for.
+    log_disk: Arc<dyn Disk>,
     pub(super) state: Mutex<DriverState>,
 }
 
@@ -98,7 +100,8 @@ impl BlockDriver {
         let geometry =
             geometry.map_err(|error| FormatFault::damaged("superblock", error.to_string()))?;
         let disk = Arc::clone(state.zones.disks.of(Activity::User));
-        Ok(BlockDriver { geometry, disk, state: Mutex::new(state) })
+        let log_disk = Arc::clone(&state.disk);
+        Ok(BlockDriver { geometry, disk, log_disk, state: Mutex::new(state) })
     }
 
     /// Sets the capacity of the write buffer. Later writes and [`Disk::work`] evict the excess.
@@ -114,10 +117,8 @@ impl BlockDriver {
     /// # Errors
     /// As [`Disk::flush`].
     pub fn checkpoint(&self) -> Result<(), DiskError> {
-        self.change(|state| {
-            state.flush_all()?;
-            state.checkpoint_now()
-        })
+        self.flush()?;
+        self.change(DriverState::checkpoint_now)
     }
 
     /// What the device did since it was opened.
@@ -199,14 +200,18 @@ impl Disk for BlockDriver {
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         self.geometry.request(at, data.len())?;
-        self.change(|state| {
-            state.write(at, data)?;
-            if persist == Persist::Through { state.flush_all() } else { Ok(()) }
-        })
+        self.change(|state| state.write(at, data))?;
+        if persist == Persist::Through { self.flush() } else { Ok(()) }
     }
 
     fn flush(&self) -> Result<(), DiskError> {
-        self.change(DriverState::flush_all)
+        let seq = self.change(DriverState::begin_flush)?;
+        // K9: without the lock, so that others are served meanwhile.
+        if let Err(error) = self.log_disk.flush() {
+            self.state().is_poisoned = true;
+            return Err(error);
+        }
+        self.change(|state| state.end_flush(seq))
     }
 
     fn discard(&self, range: BlockRange) -> Result<(), DiskError> {

@@ -42,6 +42,8 @@
 //!       reads, and then checks under the lock that no zone that it read from was begun anew. If
 //!       none was, the data is what its blocks held at the lookup, since a block of a zone is
 //!       written once. Otherwise the read is repeated, the last time under the lock.
+//!   K9  A flush of the host waits for the drive without the lock: what it makes durable was written
+//!       before. It makes no zone resettable, since a record may have been written meanwhile.
 //!
 //! Work is done in steps of 4 MiB, in proportion to the host's writes.
 //! [`Disk::work`](imbrex_disk::Disk::work) does more of it while the host is idle.

@@ -243,10 +243,21 @@ impl DriverState {
         Ok(())
     }
 
-    /// Makes everything durable that the host has written.
-    pub(super) fn flush_all(&mut self) -> Result<(), DiskError> {
+    /// Writes everything that the host has written to where the drive's next flush makes it durable.
+    /// Returns the number below which that flush covers all entries.
+    pub(super) fn begin_flush(&mut self) -> Result<u64, DiskError> {
         self.release_streams()?;
-        self.flush()
+        self.commit()?;
+        Ok(self.seq)
+    }
+
+    /// K9: the drive was flushed since [`Self::begin_flush`] returned `seq`.
+    pub(super) fn end_flush(&mut self, seq: u64) -> Result<(), DiskError> {
+        self.flushed_seq = self.flushed_seq.max(seq);
+        if self.journal.has_unrecorded_loss {
+            self.checkpoint_now()?;
+        }
+        Ok(())
     }
 
     /// Makes everything durable that is not held of a stream.

@@ -89,7 +89,7 @@ fn lives_again(death: Death, seed: u64) -> bool {
         // Otherwise the checkpoint would take the zone.
         driver.state().zones.pool.set(zone, Use::Recorded);
         driver.state().checkpoint_now().unwrap();
-        driver.flush().unwrap();
+        driver.state().flush_drive().unwrap();
     }
     // So that the kept blocks are the first of the zone.
     driver.discard(range(0, 45)).unwrap();

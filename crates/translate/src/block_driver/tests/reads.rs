@@ -37,6 +37,14 @@ impl DiskLayer for Meddled {
         }
         self.drive.read_batch(requests)
     }
+
+    fn pass_flush(&self) -> Result<(), DiskError> {
+        if let Some(mut meddler) = self.set(None) {
+            meddler();
+            self.set(Some(meddler));
+        }
+        self.drive.flush()
+    }
 }
 
 /// Version `version` of a block.
@@ -53,7 +61,8 @@ fn version_of(at: u64, found: &[u8]) -> u64 {
 
 /// A device on such a drive, with version 0 in all of its blocks.
 fn filled() -> (Arc<Meddled>, Arc<BlockDriver>) {
-    let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
+    let drive =
+        SimDisk::builder(zoned(40, 32, 0)).write_cache(Blocks::new(10_000)).memory().unwrap();
     let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
     let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(20)).unwrap();
     (0..driver.geometry().len().get()).for_each(|at| write(&driver, at, 0));
@@ -69,6 +78,39 @@ fn zone_of_5(driver: &BlockDriver) -> pool::PoolZone {
     let state = driver.state();
     let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
     *state.zones.pool.zone_of(at.unwrap()).unwrap()
+}
+
+/// While the drive is being flushed for the host, others read and write.
+#[test]
+fn a_flush_of_the_host_keeps_nobody_waiting() {
+    let (drive, driver) = filled();
+    let served_count = Arc::new(AtomicU64::new(0));
+    let meddler = {
+        let (driver, served_count) = (Arc::downgrade(&driver), Arc::clone(&served_count));
+        move || {
+            let driver = driver.upgrade().unwrap();
+            if driver.state.try_lock().is_ok() {
+                let mut found = vec![0; BLOCK_LEN_BYTES];
+                driver.read(Lba::new(5), &mut found).unwrap();
+                write(&driver, 5, version_of(5, &found) + 1);
+                served_count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    };
+    write(&driver, 5, 1);
+    drive.set(Some(Box::new(meddler)));
+    driver.flush().unwrap();
+    driver.write(Lba::new(7), &block(7, 1), Persist::Through).unwrap();
+    drive.set(None);
+    assert_eq!(served_count.load(Ordering::Relaxed), 2);
+    // What was written during the first flush is covered by the second.
+    drop(driver);
+    drive.drive.power_cycle(&mut Prng::new(1)).unwrap();
+    let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options(20)).unwrap();
+    let mut found = vec![0; 3 * BLOCK_LEN_BYTES];
+    driver.read(Lba::new(5), &mut found).unwrap();
+    assert!(version_of(5, &found[..BLOCK_LEN_BYTES]) >= 2);
+    assert_eq!(version_of(7, &found[2 * BLOCK_LEN_BYTES..]), 1);
 }
 
 /// Between the lookup and the read, the zone of a block is written with other data: once, or before
