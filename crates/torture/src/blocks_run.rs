@@ -105,6 +105,7 @@ fn draw_options(rig: &mut Rig) -> DriverOptions {
         },
         journal_zone_count: 2 + prng.below(4) as u32,
         bypass_len: Blocks::new(20 + prng.below(80)),
+        delta_from_bytes: [1, 4 << 20][prng.below(2) as usize],
         stream_len: [None, Some(8), Some(30)][prng.below(3) as usize].map(Blocks::new),
         ..DriverOptions::default()
     }

@@ -1,52 +1,168 @@
-//! When a checkpoint begins, what it takes, and what it frees once it counts.
+//! What a checkpoint takes when it begins, and what it frees once it counts.
+//!
+//! A checkpoint is a delta if the last base is long and the deltas since are not: together at most
+//! twice as long, of which changes of the mapping are half the length of the base. So a base is paid
+//! for by what changed, however long the map is, and opening reads three times the base at most.
 //!
 //! Not here: writing it (`checkpoint`), its bytes (`format`), when one is due (`state`).
 
 use super::checkpoint::CheckpointWriter;
-use super::format::{Checkpoint, Run, checkpoint_len};
+use super::format::{Checkpoint, Deltas, Run, ZONE_COUNT_WITH_DELTAS_MAX, checkpoint_len};
 use super::journal::{JournalUse, JournalZone};
+use super::mapping::Piece;
 use super::pool::Use;
+use super::regions::Regions;
 use super::state::DriverState;
-use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneState};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Lba, ZoneId, ZoneState};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Deltas are at most this many times as long as their base.
+const DELTA_SHARE: u64 = 2;
+/// One zone of the pool in this many may hold deltas, and at least one for each copy.
+const DELTA_ZONE_SHARE: usize = 64;
+/// Fewer bytes than this for each run of the mapping in a delta do not occur.
+const RUN_LEN_BYTES_MIN: u64 = 3;
+
+/// What the checkpoint on the drive says, as far as the next delta depends on it.
+#[derive(Debug, Default)]
+pub(super) struct Checkpointed {
+    /// The generations of the data zones.
+    generations: BTreeMap<ZoneId, u64>,
+    /// How many runs of the mapping its deltas have.
+    delta_runs: u64,
+}
+
+impl Checkpointed {
+    /// Takes over `generations`, and returns those that a delta must list: others than before, 0 for
+    /// zones that have none any more, and every 0.
+    fn change(&mut self, generations: &[(ZoneId, u64)]) -> Vec<(ZoneId, u64)> {
+        let now: BTreeMap<ZoneId, u64> = generations.iter().copied().collect();
+        let ended = self.generations.keys().filter(|zone| !now.contains_key(zone));
+        let ended = ended.map(|&zone| (zone, 0));
+        let is_new = |&(zone, generation): &(&ZoneId, &u64)| {
+            *generation == 0 || self.generations.get(zone) != Some(generation)
+        };
+        let new = now.iter().filter(is_new).map(|(&zone, &generation)| (zone, generation));
+        let changed = ended.chain(new).collect();
+        self.generations = now;
+        changed
+    }
+}
 
 impl DriverState {
-    pub(super) fn begin_checkpoint(&mut self) {
-        let everything = BlockRange::new(Lba::new(0), self.superblock.len);
-        let copies = self.copies.copies_of(everything);
-        let copies: Vec<Run> =
-            copies.map(|(range, place)| Run { range, at: place.start }).collect();
-        let places =
-            copies.iter().flat_map(|run| (0..run.range.len.get()).map(|n| run.at + Blocks::new(n)));
-        let living = self.zones.pool.iter().filter(|slot| slot.generation != 0);
-        let living = living.map(|slot| (slot.zone, slot.generation));
-        // Only copies can be needed of a zone that is not open, and they are in memory.
-        let is_gone = |zone: &&JournalZone| {
-            let state = self.disk.zone(zone.zone).map(|info| info.state);
-            let is_given_up = matches!(state, Some(ZoneState::Offline | ZoneState::ReadOnly));
-            zone.used != JournalUse::Open && is_given_up
-        };
-        let given_up = self.journal.zones.iter().filter(is_gone);
-        let given_up = given_up.map(|zone| (zone.zone, 0));
-        let checkpoint = Checkpoint {
-            seq: self.seq,
-            next: self.journal.next(),
-            copy_crcs: places.map(|at| self.journal.crc(at)).collect(),
-            copies,
-            lost: self.lost.iter().collect(),
-            generations: living.chain(given_up).collect(),
-            sums: self.zones.summaries.open_sums(&self.zones.pool),
-            mapped: Vec::new(),
-        };
-        let (id, number) = (self.superblock.id, self.superblock.number + 1);
-        let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
-        let mut writing = CheckpointWriter::new(id, number, &checkpoint, node_count, nodes);
+    /// Begins a checkpoint, of what changed if that is enough.
+    pub(super) fn begin_checkpoint(&mut self) -> Result<(), DiskError> {
+        let changes = self.map.take_changes().filter(|_| self.may_be_delta());
+        self.begin(changes)
+    }
+
+    /// Begins a checkpoint of `changes`, or of everything.
+    fn begin(&mut self, changes: Option<Regions>) -> Result<(), DiskError> {
+        match changes {
+            Some(changes) => self.begin_delta(&changes),
+            None => self.begin_base()?,
+        }
+        let writing = self.writing.as_mut().expect("begun above");
         // A zone that becomes idle later stays: this checkpoint refers to its data.
         let is_idle = |zone: &&JournalZone| self.copies.active(zone.zone).is_zero();
         writing.idle = self.journal.sealed().filter(is_idle).map(|zone| zone.zone).collect();
         let abandoned = self.zones.pool.iter().filter(|slot| slot.used == Use::Abandoned);
         writing.abandoned = abandoned.map(|slot| slot.zone).collect();
         self.journal.has_unrecorded_loss = false;
-        self.writing = Some(writing);
+        Ok(())
+    }
+
+    /// Begins a checkpoint of everything.
+    fn begin_base(&mut self) -> Result<(), DiskError> {
+        drop(self.map.take_changes());
+        // A drive allows only a limited number of zones that are written in part, and nothing follows
+        // these deltas.
+        let last =
+            self.superblock.checkpoint.deltas.copies.each_ref().map(|zones| zones.last().copied());
+        for zone in last.into_iter().flatten() {
+            self.zones.pool.finish(&*self.disk, zone)?;
+        }
+        let generations = self.generations();
+        self.checkpointed =
+            Checkpointed { generations: generations.iter().copied().collect(), delta_runs: 0 };
+        let checkpoint = self.checkpoint_without_map(generations);
+        let (id, number) = (self.superblock.id, self.superblock.number + 1);
+        let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
+        self.writing = Some(CheckpointWriter::base(id, number, &checkpoint, node_count, nodes));
+        Ok(())
+    }
+
+    /// Begins a checkpoint of the LBAs in `changes`.
+    ///
+    /// Cost: a lookup for each of them at once, some 0.3 us.
+    fn begin_delta(&mut self, changes: &Regions) {
+        let pieces = changes.iter().flat_map(|range| self.map.lookup(range));
+        let run = |piece: Piece| match piece.at {
+            Some(at) => Run { range: piece.range, at },
+            None => Run::unmapped(piece.range),
+        };
+        let mapped: Vec<Run> = pieces.map(run).collect();
+        let generations = self.generations();
+        let changed = self.checkpointed.change(&generations);
+        self.checkpointed.delta_runs += mapped.len() as u64;
+        let delta = Checkpoint { mapped, ..self.checkpoint_without_map(changed) };
+        let stored = self.superblock.checkpoint.clone();
+        self.writing = Some(CheckpointWriter::delta(self.superblock.id, &delta, stored));
+        self.counters.delta_checkpoints += 1;
+    }
+
+    /// Whether the next checkpoint may be a delta.
+    fn may_be_delta(&self) -> bool {
+        let stored = &self.superblock.checkpoint;
+        let base_len = checkpoint_len(stored.len_bytes).get();
+        let zone_len = self.superblock.zone_len.get().max(1);
+        let zone_count = 2 * (DELTA_SHARE * base_len).div_ceil(zone_len) as usize;
+        let most = (self.zones.pool.iter().count() / DELTA_ZONE_SHARE).max(2);
+        stored.len_bytes >= self.options.delta_from_bytes.max(1)
+            && zone_count <= most
+            && stored.deltas.len < DELTA_SHARE * base_len
+            && 2 * RUN_LEN_BYTES_MIN * self.checkpointed.delta_runs <= stored.len_bytes
+            && stored.zones().count() + 2 <= ZONE_COUNT_WITH_DELTAS_MAX
+            && self.reserve() <= self.zones.pool.free()
+    }
+
+    /// Whether a checkpoint of everything would free zones that deltas take.
+    pub(super) fn has_deltas(&self) -> bool {
+        self.superblock.checkpoint.deltas != Deltas::default()
+    }
+
+    /// The generations of data zones, and 0 for zones of the journal that are given up: only copies
+    /// can be needed of a zone that is not open, and they are in memory.
+    fn generations(&self) -> Vec<(ZoneId, u64)> {
+        let living = self.zones.pool.iter().filter(|slot| slot.generation != 0);
+        let living = living.map(|slot| (slot.zone, slot.generation));
+        let is_gone = |zone: &&JournalZone| {
+            let state = self.disk.zone(zone.zone).map(|info| info.state);
+            let is_given_up = matches!(state, Some(ZoneState::Offline | ZoneState::ReadOnly));
+            zone.used != JournalUse::Open && is_given_up
+        };
+        let given_up = self.journal.zones.iter().filter(is_gone);
+        living.chain(given_up.map(|zone| (zone.zone, 0))).collect()
+    }
+
+    /// Everything of a checkpoint but the mapping.
+    fn checkpoint_without_map(&self, generations: Vec<(ZoneId, u64)>) -> Checkpoint {
+        let everything = BlockRange::new(Lba::new(0), self.superblock.len);
+        let copies = self.copies.copies_of(everything);
+        let copies: Vec<Run> =
+            copies.map(|(range, place)| Run { range, at: place.start }).collect();
+        let places =
+            copies.iter().flat_map(|run| (0..run.range.len.get()).map(|n| run.at + Blocks::new(n)));
+        Checkpoint {
+            seq: self.seq,
+            next: self.journal.next(),
+            copy_crcs: places.map(|at| self.journal.crc(at)).collect(),
+            copies,
+            lost: self.lost.iter().collect(),
+            generations,
+            sums: self.zones.summaries.open_sums(&self.zones.pool),
+            mapped: Vec::new(),
+        }
     }
 
     /// Writes a piece of the checkpoint that is being written; returns its length in blocks.
@@ -79,28 +195,40 @@ impl DriverState {
         // zone resettable: writing the superblock may need a free zone, and structures that the
         // previous superblock names must not change yet (K7).
         self.disk.flush()?;
-        let before = std::mem::replace(&mut self.superblock.checkpoint, writing.stored);
+        let (idle, abandoned) = (writing.idle.clone(), writing.abandoned.clone());
+        let before = std::mem::replace(&mut self.superblock.checkpoint, writing.into_stored());
         self.superblock.number += 1;
         self.write_superblock()?;
-        for zone in before.zones().chain(writing.abandoned) {
+        let stored: BTreeSet<ZoneId> = self.superblock.checkpoint.zones().collect();
+        for zone in before.zones().filter(|zone| !stored.contains(zone)).chain(abandoned) {
             self.zones.pool.clear(&*self.disk, zone);
         }
-        for zone in
-            self.superblock.checkpoint.copies.clone().iter().filter_map(|zones| zones.last())
-        {
-            self.zones.pool.finish(&*self.disk, *zone)?;
+        let base = self.superblock.checkpoint.copies.each_ref().map(|zones| zones.last().copied());
+        for zone in base.into_iter().flatten() {
+            self.zones.pool.finish(&*self.disk, zone)?;
         }
         self.counters.checkpoints += 1;
-        self.journal.free(&writing.idle);
+        self.journal.free(&idle);
         Ok(())
     }
 
+    /// Writes a checkpoint of the present state.
     pub(super) fn checkpoint_now(&mut self) -> Result<(), DiskError> {
         // A checkpoint that is already being written is older than the latest events.
-        while self.writing.is_some() {
-            self.checkpoint_step()?;
-        }
-        self.begin_checkpoint();
+        self.write_checkpoint()?;
+        self.begin_checkpoint()?;
+        self.write_checkpoint()
+    }
+
+    /// Writes a checkpoint of the present state that no delta precedes.
+    pub(super) fn base_now(&mut self) -> Result<(), DiskError> {
+        self.write_checkpoint()?;
+        self.begin(None)?;
+        self.write_checkpoint()
+    }
+
+    /// Writes the rest of the checkpoint that has begun.
+    fn write_checkpoint(&mut self) -> Result<(), DiskError> {
         while self.writing.is_some() {
             self.checkpoint_step()?;
         }

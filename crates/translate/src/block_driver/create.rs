@@ -146,7 +146,7 @@ pub(super) fn format(
     let mut state =
         DriverState::new(disk, options, superblock, superblocks, map, copies, journal, pool);
     clear_conventional(&state)?;
-    state.checkpoint_now().map_err(during("writing the first checkpoint"))?;
+    state.base_now().map_err(during("writing the first checkpoint"))?;
     Ok(state)
 }
 

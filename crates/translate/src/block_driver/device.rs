@@ -72,7 +72,7 @@ impl BlockDriver {
         let mut state = create::format(disk, options)?;
         state.map = super::mapping::Mapping::from_sorted(state.map.spec(), nodes)
             .map_err(super::error::damaged("map"))?;
-        state.checkpoint_now().map_err(super::error::during("writing the checkpoint"))
+        state.base_now().map_err(super::error::during("writing the checkpoint"))
     }
 
     /// Writes a checkpoint in steps, as the driver does while it serves the host, and calls
@@ -82,10 +82,7 @@ impl BlockDriver {
     /// As [`Disk::flush`].
     #[cfg(feature = "micro-bench")]
     pub fn checkpoint_in_steps(&self, mut between: impl FnMut()) -> Result<(), DiskError> {
-        self.change(|state| {
-            state.begin_checkpoint();
-            Ok(())
-        })?;
+        self.change(|state| state.begin_checkpoint())?;
         between();
         while self.state().writing.is_some() {
             self.change(DriverState::checkpoint_step)?;

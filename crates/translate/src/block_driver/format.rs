@@ -3,9 +3,13 @@
 use crate::fields::{get_u32, get_u64, put_u32, put_u64};
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 
+/// The version of every structure, and of a superblock that names no delta.
 pub(super) const FORMAT_VERSION: u32 = 3;
+/// The version of a superblock that names deltas.
+pub(super) const DELTA_VERSION: u32 = 4;
 const SUPERBLOCK_MAGIC: [u8; 8] = *b"IMSMRSB\n";
 const CHECKPOINT_MAGIC: [u8; 8] = *b"IMSMRCP\n";
+const DELTA_MAGIC: [u8; 8] = *b"IMSMRCD\n";
 const ENTRY_MAGIC: [u8; 8] = *b"IMSMRJE\n";
 const SUMMARY_MAGIC: [u8; 8] = *b"IMSMRZS\n";
 
@@ -23,11 +27,18 @@ const JOURNAL_ZONE_COUNT: usize = 52;
 const LEN: usize = 56;
 const CHECKPOINT_LEN: usize = 64;
 const ZONE_COUNT_OF_SECOND: usize = 72;
+const DELTA_ZONE_COUNT: usize = 76;
 const CHECKPOINT_NUMBER: usize = 80;
 const CHECKPOINT_ZONES: usize = 88;
+const DELTA_LEN: usize = 88;
+const DELTA_COUNT: usize = 96;
+const CHECKPOINT_ZONES_WITH_DELTAS: usize = 104;
 const CRC: usize = BLOCK_LEN_BYTES - 4;
 /// The most zones that both copies of a checkpoint take together.
 pub(super) const CHECKPOINT_ZONE_COUNT_MAX: usize = 1000;
+/// The same with the zones of its deltas.
+pub(super) const ZONE_COUNT_WITH_DELTAS_MAX: usize = 996;
+const _: () = assert!(CHECKPOINT_ZONES_WITH_DELTAS + 4 * ZONE_COUNT_WITH_DELTAS_MAX <= CRC);
 const _: () = assert!(CHECKPOINT_ZONES + 4 * CHECKPOINT_ZONE_COUNT_MAX <= CRC);
 
 const HEADER_LEN: usize = 12;
@@ -71,11 +82,24 @@ pub(super) struct Stored {
     pub(super) len_bytes: u64,
     /// The number of the first superblock that named it; each of its blocks has it.
     pub(super) number: u64,
+    /// What changed since.
+    pub(super) deltas: Deltas,
+}
+
+/// The place of the deltas of a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deltas {
+    /// The zones of each copy.
+    pub(super) copies: [Vec<ZoneId>; 2],
+    /// How many blocks each copy has. The zones may be written further than that.
+    pub(super) len: u64,
+    pub(super) count: u64,
 }
 
 impl Stored {
+    /// All zones, those of deltas included.
     pub(super) fn zones(&self) -> impl Iterator<Item = ZoneId> + '_ {
-        self.copies.iter().flatten().copied()
+        self.copies.iter().chain(&self.deltas.copies).flatten().copied()
     }
 }
 
@@ -95,7 +119,10 @@ impl Superblock {
     pub(super) fn encode(&self) -> Box<Block> {
         let mut bytes = Box::new([0; BLOCK_LEN_BYTES]);
         bytes[..VERSION].copy_from_slice(&SUPERBLOCK_MAGIC);
-        put_u32(&mut bytes[..], VERSION, FORMAT_VERSION);
+        let deltas = &self.checkpoint.deltas;
+        let has_deltas = deltas.count > 0;
+        let version = if has_deltas { DELTA_VERSION } else { FORMAT_VERSION };
+        put_u32(&mut bytes[..], VERSION, version);
         let [first, second] = &self.checkpoint.copies;
         put_u32(&mut bytes[..], ZONE_COUNT_OF_CHECKPOINT, first.len() as u32);
         put_u32(&mut bytes[..], ZONE_COUNT_OF_SECOND, second.len() as u32);
@@ -112,8 +139,16 @@ impl Superblock {
         ] {
             put_u64(&mut bytes[..], at, value);
         }
+        let mut zones_at = CHECKPOINT_ZONES;
+        if has_deltas {
+            let [first, second] = deltas.copies.each_ref().map(|zones| zones.len() as u32);
+            put_u32(&mut bytes[..], DELTA_ZONE_COUNT, first | second << 16);
+            put_u64(&mut bytes[..], DELTA_LEN, deltas.len);
+            put_u64(&mut bytes[..], DELTA_COUNT, deltas.count);
+            zones_at = CHECKPOINT_ZONES_WITH_DELTAS;
+        }
         for (index, zone) in self.checkpoint.zones().enumerate() {
-            put_u32(&mut bytes[..], CHECKPOINT_ZONES + 4 * index, zone.0);
+            put_u32(&mut bytes[..], zones_at + 4 * index, zone.0);
         }
         let crc = crc32c::crc32c(&bytes[..CRC]);
         put_u32(&mut bytes[..], CRC, crc);
@@ -126,18 +161,30 @@ impl Superblock {
         }
         // Another version may place the other fields, including the checksum, elsewhere.
         match get_u32(bytes, VERSION) {
-            FORMAT_VERSION if crc32c::crc32c(&bytes[..CRC]) != get_u32(bytes, CRC) => {
+            FORMAT_VERSION | DELTA_VERSION
+                if crc32c::crc32c(&bytes[..CRC]) != get_u32(bytes, CRC) =>
+            {
                 return Err(Fault::None);
             }
-            FORMAT_VERSION => {}
+            FORMAT_VERSION | DELTA_VERSION => {}
             got => return Err(Fault::Version { got }),
         }
         let first_count = get_u32(bytes, ZONE_COUNT_OF_CHECKPOINT) as usize;
         let zone_count = first_count.saturating_add(get_u32(bytes, ZONE_COUNT_OF_SECOND) as usize);
-        if zone_count > CHECKPOINT_ZONE_COUNT_MAX || get_u64(bytes, NUMBER) >= NUMBER_END {
+        let has_deltas = get_u32(bytes, VERSION) == DELTA_VERSION;
+        let delta_counts = if has_deltas { get_u32(bytes, DELTA_ZONE_COUNT) } else { 0 };
+        let (first_delta, second_delta) = (delta_counts & 0xFFFF, delta_counts >> 16);
+        let first_delta = zone_count.saturating_add(first_delta as usize);
+        let all_count = first_delta.saturating_add(second_delta as usize);
+        let (most, zones_at) = match has_deltas {
+            true => (ZONE_COUNT_WITH_DELTAS_MAX, CHECKPOINT_ZONES_WITH_DELTAS),
+            false => (CHECKPOINT_ZONE_COUNT_MAX, CHECKPOINT_ZONES),
+        };
+        if all_count > most || get_u64(bytes, NUMBER) >= NUMBER_END {
             return Err(Fault::None);
         }
-        let zone = |index: usize| ZoneId(get_u32(bytes, CHECKPOINT_ZONES + 4 * index));
+        let zone = |index: usize| ZoneId(get_u32(bytes, zones_at + 4 * index));
+        let of_deltas = |at: usize| if has_deltas { get_u64(bytes, at) } else { 0 };
         Ok(Superblock {
             id: get_u64(bytes, ID),
             number: get_u64(bytes, NUMBER),
@@ -151,6 +198,12 @@ impl Superblock {
                     .map(|indices| indices.map(zone).collect()),
                 len_bytes: get_u64(bytes, CHECKPOINT_LEN),
                 number: get_u64(bytes, CHECKPOINT_NUMBER),
+                deltas: Deltas {
+                    copies: [zone_count..first_delta, first_delta..all_count]
+                        .map(|indices| indices.map(zone).collect()),
+                    len: of_deltas(DELTA_LEN),
+                    count: of_deltas(DELTA_COUNT),
+                },
             },
         })
     }
@@ -396,7 +449,20 @@ pub(super) struct Run {
     pub(super) at: Pba,
 }
 
-/// The content of a checkpoint.
+impl Run {
+    /// A run of a delta that is no longer mapped.
+    pub(super) fn unmapped(range: BlockRange) -> Run {
+        Run { range, at: Pba::new(ADDRESS_END) }
+    }
+
+    /// Whether the run is mapped; only runs of deltas may be otherwise.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.at.get() != ADDRESS_END
+    }
+}
+
+/// The content of a checkpoint. In a delta, the mapping has only what changed, `generations` only
+/// those that changed (0 where a zone has none any more), and the rest is whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     /// The number of the next journal entry.
@@ -486,6 +552,25 @@ where
     pub(super) fn made(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// The first bytes of each delta: a magic, and the length of what follows.
+pub(super) const DELTA_HEADER_LEN: usize = 16;
+/// Set in the numbers of blocks of deltas, which are counted over all deltas of a checkpoint.
+pub(super) const DELTA_INDEX: u64 = 1 << 63;
+
+/// A delta as bytes: its header, and a checkpoint.
+pub(super) fn encode_delta(id: u64, checkpoint: &Checkpoint) -> Vec<u8> {
+    let mapped = checkpoint.mapped.iter().copied();
+    let mut bytes = CheckpointBytes::new(id, checkpoint, checkpoint.mapped.len(), mapped);
+    let len = bytes.make(usize::MAX).unwrap_or(0);
+    let header = [DELTA_MAGIC, (len as u64).to_le_bytes()].concat();
+    [&header[..], bytes.made()].concat()
+}
+
+/// The length of the checkpoint that follows the header of a delta; `None` if it is none.
+pub(super) fn decode_delta_header(bytes: &[u8]) -> Option<u64> {
+    (bytes.len() >= DELTA_HEADER_LEN && bytes[..8] == DELTA_MAGIC).then(|| get_u64(bytes, 8))
 }
 
 /// How many of its bytes a block of a checkpoint holds; their checksum follows.

@@ -73,6 +73,7 @@ mod mapping;
 mod newest;
 mod open;
 mod options;
+mod overlay;
 mod pool;
 mod read_checkpoint;
 mod read_only;

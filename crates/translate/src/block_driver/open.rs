@@ -193,7 +193,7 @@ fn settle(state: &mut DriverState) -> Result<(), DriverError> {
     for zone in stored {
         state.zones.pool.finish(&*state.disk, zone).map_err(during("finishing a zone"))?;
     }
-    state.checkpoint_now().map_err(during("writing a checkpoint"))?;
+    state.base_now().map_err(during("writing a checkpoint"))?;
     state.zones.clear_all(Use::Recorded);
     // Only after the checkpoint: how far a zone is written decides which records count.
     let ended: Vec<ZoneId> = state.zones.pool.iter().filter(part).map(|slot| slot.zone).collect();

@@ -29,6 +29,9 @@ pub struct DriverOptions {
     /// zones without the journal. `None`, and every order of eviction but
     /// [`EvictionOrder::LongestAndOldest`], journals all data, as the paper does.
     pub stream_len: Option<Blocks>,
+    /// A checkpoint has only what changed if the last whole one has this many bytes or more. Opening
+    /// then reads up to three times as much, and a busy device with a long map writes less.
+    pub delta_from_bytes: u64,
     /// Whether to list evictions, for
     /// [`BlockDriver::take_evictions`](super::BlockDriver::take_evictions).
     pub lists_evictions: bool,
@@ -49,6 +52,7 @@ impl Default for DriverOptions {
             spare_percent: 7,
             bypass_len: Blocks::holding(16 << 20),
             stream_len: Some(Blocks::holding(2 << 20)),
+            delta_from_bytes: 4 << 20,
             lists_evictions: false,
             kept_summary_count: 1 << 15,
         }
@@ -94,6 +98,8 @@ pub struct DriverCounters {
     pub kept_blocks: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
+    /// Of those, checkpoints of what had changed.
+    pub delta_checkpoints: u64,
     /// Their blocks, superblocks included.
     pub checkpoint_blocks: u64,
     /// Summaries written.

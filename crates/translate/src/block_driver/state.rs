@@ -3,6 +3,7 @@
 
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::CheckpointWriter;
+use super::checkpointing::Checkpointed;
 use super::cleaning::{Cleaning, Debt};
 use super::data_zones::{DataZones, Stream};
 use super::error::{broken, no_room};
@@ -76,6 +77,7 @@ pub(super) struct DriverState {
     /// How many blocks cleaning owes for the host's writes; see [`DriverState::clean_at_pace`].
     pub(super) debt: Debt,
     pub(super) writing: Option<CheckpointWriter>,
+    pub(super) checkpointed: Checkpointed,
     pub(super) counters: DriverCounters,
     /// Ranges that went from memory to data zones, in order, if the options ask for the list.
     pub(super) evictions: Vec<BlockRange>,
@@ -91,11 +93,12 @@ impl DriverState {
         options: &DriverOptions,
         superblock: Superblock,
         superblocks: SuperblockZones,
-        map: Mapping,
+        mut map: Mapping,
         copies: JournalIndex,
         journal: JournalZones,
         pool: Pool,
     ) -> DriverState {
+        map.track_changes();
         let summaries = Summaries::new(superblock.id, options.kept_summary_count);
         let disks = Handles::new(&disk);
         let disk = Arc::clone(disks.of(Activity::Log));
@@ -123,6 +126,7 @@ impl DriverState {
             cleaning: None,
             debt: Debt::default(),
             writing: None,
+            checkpointed: Checkpointed::default(),
             counters: DriverCounters::default(),
             evictions: Vec::new(),
             is_poisoned: false,
@@ -486,6 +490,12 @@ impl DriverState {
             } else if self.clean_step(true, CLEAN_STEP_LEN_MAX)? == 0
                 && !self.abandon_unreadable()?
             {
+                if self.has_deltas() {
+                    // A base takes fewer zones in the end than its deltas and the base before.
+                    self.save_copies()?;
+                    self.base_now()?;
+                    continue;
+                }
                 return Err(no_room("the block driver finds no zone to clean".to_owned()));
             }
         }
@@ -748,7 +758,7 @@ impl DriverState {
             let idle = self.journal.sealed().filter(|z| self.copies.active(z.zone).is_zero());
             if idle.count() > 0 {
                 self.save_copies()?;
-                self.begin_checkpoint();
+                self.begin_checkpoint()?;
                 return self.checkpoint_step();
             }
         }

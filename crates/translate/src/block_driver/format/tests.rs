@@ -18,6 +18,7 @@ fn superblock() -> Superblock {
             copies: [vec![ZoneId(7), ZoneId(39)], vec![ZoneId(8)]],
             len_bytes: 5_000,
             number: 6,
+            deltas: Deltas::default(),
         },
     }
 }

@@ -91,7 +91,12 @@ fn made(drive: &Arc<SimDisk>, set: impl FnOnce(&mut Superblock, &mut Checkpoint)
         zone_count: geometry.zone_count(),
         journal_zone_count: 4,
         len: Blocks::new(500),
-        checkpoint: Stored { copies: [vec![ZoneId(2)], vec![ZoneId(3)]], len_bytes: 0, number: 3 },
+        checkpoint: Stored {
+            copies: [vec![ZoneId(2)], vec![ZoneId(3)]],
+            len_bytes: 0,
+            number: 3,
+            deltas: format::Deltas::default(),
+        },
     };
     set(&mut superblock, &mut checkpoint);
     let mut bytes = CheckpointBytes::new(77, &checkpoint, 0, std::iter::empty::<Run>());

@@ -21,7 +21,7 @@ fn a_checkpoint_of_too_many_zones_leaves_the_one_before() {
     driver.write(Lba::new(9), &[9; BLOCK_LEN_BYTES], Persist::Through).unwrap();
     let before = driver.state().superblock.clone();
     let refused = driver.change(|state| {
-        state.begin_checkpoint();
+        state.begin_checkpoint()?;
         let writing = state.writing.as_mut().unwrap();
         writing.stored.copies[0] = vec![ZoneId(0); format::CHECKPOINT_ZONE_COUNT_MAX];
         while state.writing.is_some() {

@@ -6,6 +6,7 @@ mod broken;
 mod control;
 mod copies;
 mod dead_zones;
+mod deltas;
 mod failures;
 mod finishes;
 mod forged;
@@ -125,6 +126,7 @@ impl Run {
             _ => EvictionOrder::LongestAndOldest,
         };
         options.stream_len = [None, Some(8), Some(30)][shape.below(3) as usize].map(Blocks::new);
+        options.delta_from_bytes = [1, 4 << 20][shape.below(2) as usize];
         if shape.chance(1, 3) {
             options.cleaning = CleaningOrder::MostGarbage { chosen_count: 2 };
         }
