@@ -1,13 +1,15 @@
 //! `replay`: replays a block trace on the block driver in virtual time, by the crate `imbrex-bench`.
 
 use crate::error::CliError;
-use crate::output::Report;
+use crate::output::{Report, Table};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
 use clap::ValueEnum;
 use imbrex_bench::BenchError;
 use imbrex_bench::latency::LatencySummary;
-use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay};
+use imbrex_bench::replay::{
+    BareReport, ReplayOptions, ReplayReport, RequestFigures, replay, replay_bare,
+};
 use imbrex_disk::ByteSize;
 use imbrex_disk_sim::Profile;
 use imbrex_translate::{CleaningOrder, EvictionOrder};
@@ -28,6 +30,9 @@ pub(crate) struct ReplayArgs {
     /// Capacity of the write buffer; 0 for none
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     buffer: ByteSize,
+    /// Length of the journal [default: twice the write buffer]
+    #[arg(long, value_name = "SIZE")]
+    journal: Option<ByteSize>,
     /// Order in which the write buffer evicts
     #[arg(long, value_enum, default_value = "aged")]
     eviction: Eviction,
@@ -59,6 +64,9 @@ pub(crate) struct ReplayArgs {
     /// Make each write durable before it completes
     #[arg(long)]
     write_through: bool,
+    /// Replay the trace on this drive as well, and print both side by side: what zones cost
+    #[arg(long, value_name = "DRIVE", value_enum)]
+    beside: Option<Beside>,
     /// Replay at most this many requests
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
@@ -75,9 +83,19 @@ enum Eviction {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum Beside {
+    /// The bare conventional drive of the same profile and length, without zones and without the block
+    /// driver
+    Conventional,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Cleaning {
-    /// Among the 20 zones with the most garbage, the 2 whose cleaning merges the most mapping nodes
+    /// Among the 20 zones with the most garbage, the 2 whose cleaning merges the most mapping nodes and moves
+    /// little more than that of the 2 emptiest
     Merged,
+    /// The same without a bound on what is moved, as in the paper
+    Paper,
     /// The 2 zones with the most garbage
     Garbage,
 }
@@ -96,15 +114,15 @@ impl ReplayArgs {
         let options = ReplayOptions {
             trace: source(self.trace, self.trace_format)?,
             buffer_bytes: self.buffer.0,
+            journal_bytes: self.journal.map(|size| size.0),
             eviction: match self.eviction {
                 Eviction::Aged => EvictionOrder::LongestAndOldest,
                 Eviction::Largest => EvictionOrder::LargestRegion,
                 Eviction::Lru => EvictionOrder::LeastRecentlyWritten,
             },
             cleaning: match self.cleaning {
-                Cleaning::Merged => {
-                    CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 }
-                }
+                Cleaning::Merged => CleaningOrder::merged(),
+                Cleaning::Paper => CleaningOrder::of_the_paper(),
                 Cleaning::Garbage => CleaningOrder::MostGarbage { chosen_count: 2 },
             },
             zone_len_bytes: self.zone_len.0,
@@ -119,17 +137,81 @@ impl ReplayArgs {
         };
         // An output format that does not fit fails before the work, not after it.
         session.out.is_json()?;
-        let progress = Progress::new("replaying", Unit::Items, None);
-        let interrupt = session.interrupt.clone();
-        let report = replay(&options, &mut |done, of| {
-            progress.set_of(done, of);
-            !interrupt.is_asked()
-        })
-        .map_err(failed)?;
-        drop(progress);
-        let told = session.out.report(&shown(&report));
-        if report.is_complete { told } else { Err(CliError::interrupted()) }
+        let report = watched(session, "replaying", |watch| replay(&options, watch))?;
+        let bare = match self.beside {
+            Some(Beside::Conventional) if report.is_complete => {
+                let what = "replaying on the conventional drive";
+                Some(watched(session, what, |watch| replay_bare(&options, watch))?)
+            }
+            _ => None,
+        };
+        let is_complete = report.is_complete && bare.as_ref().is_none_or(|bare| bare.is_complete);
+        let told = tell(session, &report, bare.as_ref());
+        if is_complete { told } else { Err(CliError::interrupted()) }
     }
+}
+
+/// Does work that shows its progress and stops at an interruption.
+fn watched<T>(
+    session: &Session,
+    what: &str,
+    work: impl FnOnce(&mut dyn FnMut(u64, Option<u64>) -> bool) -> Result<T, BenchError>,
+) -> Result<T, CliError> {
+    let progress = Progress::new(what, Unit::Items, None);
+    work(&mut |done, of| {
+        progress.set_of(done, of);
+        !session.interrupt.is_asked()
+    })
+    .map_err(failed)
+}
+
+fn tell(
+    session: &mut Session,
+    report: &ReplayReport,
+    bare: Option<&BareReport>,
+) -> Result<(), CliError> {
+    let mut told = shown(report);
+    let Some(bare) = bare else { return session.out.report(&told) };
+    if session.out.is_json()? {
+        told.section("Conventional drive");
+        told.row("complete", "", bare.is_complete);
+        size(&mut told, "drive", bare.drive_bytes);
+        number(&mut told, "elapsed s", bare.requests.elapsed_ns as f64 / 1e9);
+        number(&mut told, "MB/s", bare.requests.megabytes_per_s());
+        latency(&mut told, "Conventional drive, read latency", &bare.requests.read_latency);
+        latency(&mut told, "Conventional drive, write latency", &bare.requests.write_latency);
+        return session.out.report(&told);
+    }
+    session.out.report(&told)?;
+    session.out.line("")?;
+    session.out.bytes(beside(&report.requests, &bare.requests).text_right().as_bytes())
+}
+
+/// Both drives in one table, with what the zones make of each figure.
+fn beside(zoned: &RequestFigures, bare: &RequestFigures) -> Table {
+    let mut table = Table::new(&["", "over zones", "conventional", "times"]);
+    let mut row = |what: &str, zoned: f64, bare: f64| {
+        let times = if bare > 0.0 { format!("{:.2}", zoned / bare) } else { "-".to_owned() };
+        table.row(vec![what.to_owned(), format!("{zoned:.3}"), format!("{bare:.3}"), times]);
+    };
+    let latencies = [
+        ("read", &zoned.read_latency, &bare.read_latency),
+        ("write", &zoned.write_latency, &bare.write_latency),
+    ];
+    for (what, zoned, bare) in latencies {
+        let figures = [
+            ("mean", zoned.mean_ns, bare.mean_ns),
+            ("p50", zoned.p50_ns, bare.p50_ns),
+            ("p99", zoned.p99_ns, bare.p99_ns),
+            ("p99.9", zoned.p999_ns, bare.p999_ns),
+            ("max", zoned.max_ns, bare.max_ns),
+        ];
+        for (name, zoned, bare) in figures {
+            row(&format!("{what} {name}, ms"), zoned as f64 / 1e6, bare as f64 / 1e6);
+        }
+    }
+    row("MB/s", zoned.megabytes_per_s(), bare.megabytes_per_s());
+    table
 }
 
 fn failed(error: BenchError) -> CliError {
@@ -201,17 +283,20 @@ fn shown(of: &ReplayReport) -> Report {
     size(&mut report, "device", of.device_bytes);
     size(&mut report, "written before the start", of.prefilled_bytes);
     report.section("Done");
-    count(&mut report, "reads", of.reads);
-    count(&mut report, "writes", of.writes);
-    count(&mut report, "edge blocks read", of.edge_blocks);
-    number(&mut report, "elapsed s", of.elapsed_ns as f64 / 1e9);
-    latency(&mut report, "Read latency", &of.read_latency);
-    latency(&mut report, "Write latency", &of.write_latency);
-    number(&mut report, "longest stall ms", of.write_stall_ns_max as f64 / 1e6);
+    let done = &of.requests;
+    count(&mut report, "reads", done.reads);
+    count(&mut report, "writes", done.writes);
+    count(&mut report, "edge blocks read", done.edge_blocks);
+    number(&mut report, "elapsed s", done.elapsed_ns as f64 / 1e9);
+    number(&mut report, "MB/s", done.megabytes_per_s());
+    latency(&mut report, "Read latency", &done.read_latency);
+    latency(&mut report, "Write latency", &done.write_latency);
+    number(&mut report, "longest stall ms", done.write_stall_ns_max as f64 / 1e6);
     report.section("Written");
     size(&mut report, "host", of.written.host_bytes);
     size(&mut report, "journal", of.written.journal_bytes);
     size(&mut report, "evicted", of.written.evicted_bytes);
+    size(&mut report, "evicted for the journal", of.journal_evicted_bytes);
     size(&mut report, "cleaning", of.written.moved_bytes);
     size(&mut report, "checkpoints", of.written.checkpoint_bytes);
     size(&mut report, "summaries", of.written.summary_bytes);

@@ -13,7 +13,8 @@ mod live;
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
 
-use self::beside::BesideArgs;
+use self::beside::{Beside, BesideArgs};
+use self::control::DeviceControl;
 use self::elastic::BufferLen;
 use self::live::{Counting, Live};
 use crate::count::grouped;
@@ -160,7 +161,8 @@ impl ServeArgs {
         let server = Server::new(export, options).context(|| format!("cannot serve {shown}"))?;
         let server = Arc::new(server);
         let (counted, connected) = (Arc::clone(&server), Arc::clone(&server));
-        let counting = Counting::new(&served, &shown, move || counted.counts())
+        let counting = served
+            .counting(&shown, move || counted.counts())
             .with_connections(move || connected.connection_count());
         let beside = self.open_beside(&served, &counting, control, &live)?;
         if listener.has_replaced() {
@@ -229,6 +231,32 @@ impl ServeArgs {
     /// The capacity of the write buffer.
     fn buffer_len(&self) -> ByteSize {
         self.buffer.unwrap_or(BUFFER_LEN)
+    }
+
+    /// Opens what the user asked for beside the device.
+    fn open_beside(
+        &self,
+        served: &Served,
+        counting: &Counting,
+        control: Option<Listener>,
+        live: &Live,
+    ) -> Result<Beside, CliError> {
+        let metrics = self.open_metrics(counting)?;
+        let buffer = match &served.driver {
+            None => None,
+            Some(driver) => {
+                let ByteSize(len_bytes) = self.buffer_len();
+                let min_bytes = self.beside.buffer_min(len_bytes)?;
+                Some(Arc::new(BufferLen::new(Arc::clone(driver), len_bytes, min_bytes)))
+            }
+        };
+        let device = DeviceControl {
+            counting: counting.clone(),
+            len_bytes: served.device.geometry().len().bytes(),
+            is_read_only: self.read_only,
+            buffer,
+        };
+        Beside::open(&self.beside, device, metrics, control, live)
     }
 
     /// Opens the door for a collector, if the user asked for one.
@@ -453,12 +481,12 @@ impl Served {
         Served { device: Arc::clone(&drive), drive, waits, driver: None, recorder: None }
     }
 
-    /// The length of the write buffer, which may change from now on; `None` without a block driver.
-    fn buffer(&self, args: &ServeArgs) -> Result<Option<Arc<BufferLen>>, CliError> {
-        let Some(driver) = &self.driver else { return Ok(None) };
-        let ByteSize(len_bytes) = args.buffer_len();
-        let min_bytes = args.beside.buffer_min(len_bytes)?;
-        Ok(Some(Arc::new(BufferLen::new(Arc::clone(driver), len_bytes, min_bytes))))
+    fn counting(
+        &self,
+        shown: &str,
+        counts: impl Fn() -> Counts + Send + Sync + 'static,
+    ) -> Counting {
+        Counting::new(Arc::clone(&self.drive), self.driver.clone(), shown, counts)
     }
 
     /// Closes the device and prints the report, even if serving failed.

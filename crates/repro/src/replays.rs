@@ -82,10 +82,15 @@ impl ReplayTrace {
     }
 }
 
+/// The length of the journal, in lengths of the write buffer: the block device's own.
+pub const JOURNAL_BUFFER_COUNT: u64 = 2;
+
 /// The choice of zones to clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CleaningChoice {
-    /// Of the 20 zones with the most garbage, the 2 that merge the most nodes.
+    /// Of the 20 zones with the most garbage, the 2 that merge the most nodes: the paper's rule.
+    Paper,
+    /// The same within a budget of what is moved: the default of the block device (decision 49).
     MostMerged,
     /// The 2 zones with the most garbage: the baseline.
     MostGarbage,
@@ -98,6 +103,8 @@ pub struct ReplaySpec {
     pub trace: ReplayTrace,
     /// The capacity of the write buffer; 0 for none.
     pub buffer_bytes: u64,
+    /// The length of the journal, in lengths of the write buffer.
+    pub journal_buffer_count: u64,
     /// The order of eviction.
     pub evicts: EvictionOrder,
     /// The choice of zones to clean.
@@ -119,12 +126,18 @@ impl ReplaySpec {
             EvictionOrder::LeastRecentlyWritten => "LRU",
         };
         let cleans = match self.cleans {
-            CleaningChoice::MostMerged => "",
+            CleaningChoice::Paper => "",
+            CleaningChoice::MostMerged => ", merged within a budget",
             CleaningChoice::MostGarbage => ", most garbage first",
         };
         let paces = if self.is_closed_loop { ", one after another" } else { "" };
+        let journal = match self.journal_buffer_count {
+            JOURNAL_BUFFER_COUNT => String::new(),
+            count => format!(", journal of {count} buffers"),
+        };
         let megabytes = self.buffer_bytes as f64 / 1e6;
-        format!("{}, buffer {megabytes:.1} MB, {evicts}{cleans}{paces}", self.trace.name())
+        let name = self.trace.name();
+        format!("{name}, buffer {megabytes:.1} MB{journal}, {evicts}{cleans}{paces}")
     }
 
     /// The number of requests, for progress.
@@ -142,11 +155,11 @@ impl ReplaySpec {
         };
         ReplayOptions {
             buffer_bytes: self.buffer_bytes,
+            journal_bytes: Some(self.journal_buffer_count * self.buffer_bytes),
             eviction: self.evicts,
             cleaning: match self.cleans {
-                CleaningChoice::MostMerged => {
-                    CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 }
-                }
+                CleaningChoice::Paper => CleaningOrder::of_the_paper(),
+                CleaningChoice::MostMerged => CleaningOrder::merged(),
                 CleaningChoice::MostGarbage => CleaningOrder::MostGarbage { chosen_count: 2 },
             },
             zone_len_bytes: self.zone_len_bytes,

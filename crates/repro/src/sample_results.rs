@@ -10,7 +10,7 @@ use crate::spec::Phase;
 use crate::spec::Size;
 use crate::work::Work;
 use imbrex_bench::latency::LatencySummary;
-use imbrex_bench::replay::{BytesWritten, ReplayReport, Survey, TableFigures};
+use imbrex_bench::replay::{BytesWritten, ReplayReport, RequestFigures, Survey, TableFigures};
 use imbrex_clockwork::Prng;
 use imbrex_engine::inspect::{CompactionLine, OutputTable};
 use imbrex_workload::arrivals::{Correlation, SeriesFigures};
@@ -233,13 +233,18 @@ fn replay(prng: &mut Prng) -> ReplayReport {
         device_bytes: 1 << 30,
         drive_bytes: 1 << 30,
         prefilled_bytes: 0,
-        reads: 1000,
-        writes: 1000,
-        edge_blocks: 0,
-        elapsed_ns: 1_000_000_000,
-        read_latency: latency(prng),
-        write_latency: latency(prng),
-        write_stall_ns_max: about(prng, 1_000_000),
+        requests: RequestFigures {
+            reads: 1000,
+            read_bytes: 1 << 22,
+            writes: 1000,
+            written_bytes: 1 << 22,
+            edge_blocks: 0,
+            elapsed_ns: 1_000_000_000,
+            read_latency: latency(prng),
+            write_latency: latency(prng),
+            write_stall_ns_max: about(prng, 1_000_000),
+        },
+        journal_evicted_bytes: 0,
         written: BytesWritten::default(),
         mapping_nodes: about(prng, 1000),
         mapping_bytes: about(prng, 100_000),

@@ -101,7 +101,12 @@ fn draw_options(rig: &mut Rig) -> DriverOptions {
         },
         cleaning: match prng.below(3) {
             0 => CleaningOrder::MostGarbage { chosen_count: 2 },
-            _ => CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 3 },
+            1 => CleaningOrder::of_the_paper(),
+            _ => CleaningOrder::MostMerged {
+                candidate_count: 20,
+                chosen_count: 3,
+                budget_percent: Some(10),
+            },
         },
         journal_zone_count: 2 + prng.below(4) as u32,
         bypass_len: Blocks::new(20 + prng.below(80)),

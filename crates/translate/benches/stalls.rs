@@ -7,6 +7,9 @@
 //! device, with a flush after each thousand, until a third of the device's length has been written.
 //! A third run, at 95 %, has only requests of 1 MiB.
 //!
+//! `written` is what the drive wrote for each block of the host's: all of it, counted at the drive. Of that
+//! `moved` was moved by cleaning, `journal` went to the journal, and `metadata` is checkpoints and summaries.
+//!
 //! `cargo bench -p imbrex-translate --bench stalls [-- GIB [ROW]...]`, a row being `80`, `95` or `long`.
 #![allow(missing_docs, reason = "a benchmark has no API")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
@@ -79,6 +82,7 @@ fn run(zone_count: u64, full_percent: u64, lens: [u64; 10]) {
         (Times::default(), Times::default(), Times::default());
     let (mut written, mut buf) = (0, vec![0; data.len()]);
     let (before, start_ns) = (driver.driver_counters(), runtime.clock.now_ns());
+    let drive_before = driver.counters();
     for number in 1.. {
         let blocks = lens[prng.below(10) as usize];
         let part = if prng.chance(4, 5) { device_len / 5 } else { device_len };
@@ -103,10 +107,12 @@ fn run(zone_count: u64, full_percent: u64, lens: [u64; 10]) {
             break;
         }
     }
-    let now = driver.driver_counters();
+    let (now, drive) = (driver.driver_counters(), driver.counters());
     let seconds = (runtime.clock.now_ns() - start_ns) as f64 / 1e9;
+    let of_host = |blocks: u64| blocks as f64 / written as f64;
     println!(
-        "{full_percent:>6} {:>8} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>6.1} {:>9} {:>9} {:>6.2}",
+        "{full_percent:>6} {:>8} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>6.1} {:>9} {:>9} {:>7.2} {:>6.2} \
+         {:>7.2} {:>8.4}",
         writes.0.len(),
         writes.permille_ms(500),
         writes.permille_ms(990),
@@ -118,7 +124,14 @@ fn run(zone_count: u64, full_percent: u64, lens: [u64; 10]) {
         now.timely_cleanings - before.timely_cleanings,
         (now.cleanings - before.cleanings)
             .saturating_sub(now.timely_cleanings - before.timely_cleanings),
-        1.0 + (now.moved_blocks - before.moved_blocks) as f64 / written as f64,
+        of_host(Blocks::holding(drive.written_bytes - drive_before.written_bytes).get()),
+        of_host(now.moved_blocks - before.moved_blocks),
+        of_host(now.journal_blocks - before.journal_blocks),
+        of_host(
+            now.checkpoint_blocks + now.summary_blocks
+                - before.checkpoint_blocks
+                - before.summary_blocks,
+        ),
     );
 }
 
@@ -132,7 +145,7 @@ fn main() {
     }
     let is_asked = |row: &str| args.len() < 2 || args[1..].iter().any(|arg| arg == row);
     println!(
-        "full_%   writes    p50_ms    p99_ms  p99.9_ms    max_ms read_max  flush_max   mb_s    timely    urgent  moved"
+        "full_%   writes    p50_ms    p99_ms  p99.9_ms    max_ms read_max  flush_max   mb_s    timely    urgent written  moved journal metadata"
     );
     for (row, full_percent, lens) in rows {
         if is_asked(row) {

@@ -12,6 +12,9 @@
 //! By default an open loop: requests arrive at the trace's times, independent of the drive's speed.
 //! They are served one after another. Only the modelled disk's work moves time.
 //!
+//! The same trace on the bare conventional drive shows what of a latency is the zones' and what the
+//! disk's ([`replay_bare`]).
+//!
 //! Offsets and sizes that are not whole blocks of 4096 bytes are widened to blocks; a write then
 //! first reads the blocks at its edges. If most requests start at the same odd offset within a
 //! block (as on a partition that starts at sector 63), all requests are shifted to block boundaries
@@ -30,7 +33,7 @@ mod report;
 mod survey;
 
 pub use options::ReplayOptions;
-pub use report::{BytesWritten, ReplayReport, TableFigures};
+pub use report::{BareReport, BytesWritten, ReplayReport, RequestFigures, TableFigures};
 pub use survey::Survey;
 
 use crate::error::BenchError;
@@ -47,6 +50,26 @@ pub fn replay(
     options: &ReplayOptions,
     watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
 ) -> Result<ReplayReport, BenchError> {
+    check(options)?;
+    let (survey, plan) = survey::survey(options, watch)?;
+    play::play(options.trace.open()?, survey, &plan, options, watch)
+}
+
+/// Replays a trace on a conventional drive of the same mechanics and length, without a block driver: what
+/// is left of a latency there is not the zones'. Otherwise like [`replay`].
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_bare(
+    options: &ReplayOptions,
+    watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
+) -> Result<BareReport, BenchError> {
+    check(options)?;
+    let (survey, plan) = survey::survey(options, watch)?;
+    play::play_bare(options.trace.open()?, &survey, &plan, options, watch)
+}
+
+fn check(options: &ReplayOptions) -> Result<(), BenchError> {
     if options.zone_len_bytes < 1 << 20 || options.zone_len_bytes > 1 << 34 {
         let message =
             format!("--zone-len is {} bytes; from 1 MiB to 16 GiB", options.zone_len_bytes);
@@ -56,8 +79,7 @@ pub fn replay(
         let message = format!("--fill is {}; from 20 to 95 percent", options.fill_percent);
         return Err(BenchError::Options(message));
     }
-    let (survey, plan) = survey::survey(options, watch)?;
-    play::play(options.trace.open()?, survey, &plan, options, watch)
+    Ok(())
 }
 
 /// Reads a whole trace and describes it.

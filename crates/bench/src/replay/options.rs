@@ -10,6 +10,8 @@ pub struct ReplayOptions {
     pub trace: TraceSource,
     /// The capacity of the write buffer; 0 for none.
     pub buffer_bytes: u64,
+    /// The length of the journal; `None` for twice the write buffer.
+    pub journal_bytes: Option<u64>,
     /// The order of eviction.
     pub eviction: EvictionOrder,
     /// The choice of zones to clean.
@@ -37,14 +39,15 @@ pub struct ReplayOptions {
 
 impl ReplayOptions {
     /// The paper's options: a buffer of 512 MiB that evicts the largest region, two of twenty zones
-    /// of 256 MiB per cleaning, and the whole trace at its own times on a drive that it fills to
+    /// of 256 MiB per cleaning by the paper's rule, and the whole trace at its own times on a drive that it fills to
     /// four fifths.
     pub fn new(trace: TraceSource) -> ReplayOptions {
         ReplayOptions {
             trace,
             buffer_bytes: 512 << 20,
+            journal_bytes: None,
             eviction: EvictionOrder::LargestRegion,
-            cleaning: CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
+            cleaning: CleaningOrder::of_the_paper(),
             zone_len_bytes: 256 << 20,
             profile: "st1000dm003",
             drive_len_bytes: None,

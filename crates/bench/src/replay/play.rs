@@ -1,7 +1,7 @@
 //! The replay itself: drive, device, requests.
 
 use super::options::ReplayOptions;
-use super::report::{BytesWritten, ReplayReport, TableFigures};
+use super::report::{BareReport, BytesWritten, ReplayReport, RequestFigures, TableFigures};
 use super::survey::{Plan, Survey, blocks};
 use crate::emulated::{DriveRule, DriveSpec, drive};
 use crate::error::BenchError;
@@ -47,33 +47,32 @@ pub(super) fn play(
         )));
     }
     let before = driver.driver_counters();
-    let mut player = Player {
-        start_ns: runtime.clock.now_ns(),
-        runtime,
-        driver,
-        shift_bytes: survey.shift_bytes,
-        plan,
-        options,
-        buf: Vec::new(),
-        tables: tables(device_len),
-        last_evicted: None,
-        read_latencies: Latencies::new(),
-        write_latencies: Latencies::new(),
-        reads: 0,
-        writes: 0,
-        edge_blocks: 0,
-        write_stall_ns_max: 0,
-    };
-    let mut is_complete = true;
-    for (done, request) in (0..survey.requests).zip(trace) {
-        if done.is_multiple_of(REQUESTS_PER_TICK) && !watch(done, Some(survey.requests)) {
-            is_complete = false;
-            break;
-        }
-        player.request(request?)?;
-    }
+    let driver = Arc::new(driver);
+    let device = Arc::clone(&driver) as Arc<dyn Disk>;
+    let mut player = Player::new(runtime, device, survey.shift_bytes, plan, options);
+    player.driver = Some(driver);
+    player.tables = tables(device_len);
+    let is_complete = player.play(trace, survey.requests, watch)?;
     player.count_evictions();
     Ok(player.report(is_complete, survey, &sizes, before))
+}
+
+pub(super) fn play_bare(
+    trace: TraceReader,
+    survey: &Survey,
+    plan: &Plan,
+    options: &ReplayOptions,
+    watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
+) -> Result<BareReport, BenchError> {
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let Sizes { drive_bytes, .. } = Sizes::of(plan, options)?;
+    let spec = DriveSpec::whole(options.profile, DriveRule::Conventional, drive_bytes);
+    let device = drive(&spec, &runtime)?;
+    fill(&*device, plan, &mut || watch(0, Some(survey.requests)))?;
+    device.flush().map_err(disk_error("filling"))?;
+    let mut player = Player::new(runtime, device, survey.shift_bytes, plan, options);
+    let is_complete = player.play(trace, survey.requests, watch)?;
+    Ok(BareReport { is_complete, drive_bytes, requests: player.figures() })
 }
 
 /// The lengths of the device and the drive.
@@ -87,7 +86,9 @@ impl Sizes {
     fn of(plan: &Plan, options: &ReplayOptions) -> Result<Sizes, BenchError> {
         let zone_len = Blocks::holding(options.zone_len_bytes).get();
         let buffer_len = Blocks::holding(options.buffer_bytes).get();
-        let journal_zone_count = (2 * buffer_len).div_ceil(zone_len).max(4);
+        let journal_len = options.journal_bytes.map(|bytes| Blocks::holding(bytes).get());
+        let journal_len = journal_len.unwrap_or(2 * buffer_len);
+        let journal_zone_count = journal_len.div_ceil(zone_len).max(4);
         let used = plan.len.div_ceil(zone_data_len(Blocks::new(zone_len)).get()).max(1);
         let spare = 100 - options.fill_percent;
         let by_share = (used * 100).div_ceil(options.fill_percent) + 1;
@@ -152,7 +153,24 @@ fn make(
         }
         made => made.map_err(failed)?,
     };
-    let device_len = driver.geometry().len();
+    fill(&driver, plan, goes_on)?;
+    driver.checkpoint().map_err(disk_error("filling"))?;
+    drop(driver);
+    let mut wanted = DriverOptions { lists_evictions: true, ..unbuffered };
+    if options.buffer_bytes > 0 {
+        wanted.buffer_len = Blocks::holding(options.buffer_bytes);
+        wanted.bypass_len = DriverOptions::default().bypass_len;
+    }
+    BlockDriver::open(disk, &wanted).map_err(failed)
+}
+
+/// Writes the data that the trace expects.
+fn fill(
+    device: &dyn Disk,
+    plan: &Plan,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<(), BenchError> {
+    let device_len = device.geometry().len();
     let mut buf = Vec::new();
     for run in plan.prefill.iter().filter(|run| run.end().get() <= device_len.get()) {
         let mut done = 0;
@@ -163,18 +181,11 @@ fn make(
             let len = (run.len.get() - done).min(PREFILL_LEN);
             let range = BlockRange::new(run.start + Blocks::new(done), Blocks::new(len));
             mark(&mut buf, range);
-            driver.write(range.start, &buf, Persist::Cached).map_err(disk_error("filling"))?;
+            device.write(range.start, &buf, Persist::Cached).map_err(disk_error("filling"))?;
             done += len;
         }
     }
-    driver.checkpoint().map_err(disk_error("filling"))?;
-    drop(driver);
-    let mut wanted = DriverOptions { lists_evictions: true, ..unbuffered };
-    if options.buffer_bytes > 0 {
-        wanted.buffer_len = Blocks::holding(options.buffer_bytes);
-        wanted.bypass_len = DriverOptions::default().bypass_len;
-    }
-    BlockDriver::open(disk, &wanted).map_err(failed)
+    Ok(())
 }
 
 fn disk_error(what: &str) -> impl FnOnce(DiskError) -> BenchError + '_ {
@@ -220,7 +231,10 @@ fn tables(device_len: u64) -> Vec<(TableMapping, TableFigures)> {
 
 struct Player<'a> {
     runtime: Runtime,
-    driver: BlockDriver,
+    /// What the requests go to.
+    device: Arc<dyn Disk>,
+    /// The same, unless it is the bare drive.
+    driver: Option<Arc<BlockDriver>>,
     start_ns: u64,
     shift_bytes: u64,
     plan: &'a Plan,
@@ -233,11 +247,59 @@ struct Player<'a> {
     write_latencies: Latencies,
     reads: u64,
     writes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
     edge_blocks: u64,
     write_stall_ns_max: u64,
 }
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    /// A player of requests to `device`, which begins now.
+    fn new(
+        runtime: Runtime,
+        device: Arc<dyn Disk>,
+        shift_bytes: u64,
+        plan: &'a Plan,
+        options: &'a ReplayOptions,
+    ) -> Player<'a> {
+        Player {
+            start_ns: runtime.clock.now_ns(),
+            runtime,
+            device,
+            driver: None,
+            shift_bytes,
+            plan,
+            options,
+            buf: Vec::new(),
+            tables: Vec::new(),
+            last_evicted: None,
+            read_latencies: Latencies::new(),
+            write_latencies: Latencies::new(),
+            reads: 0,
+            writes: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+            edge_blocks: 0,
+            write_stall_ns_max: 0,
+        }
+    }
+
+    /// Issues `count` requests; returns whether all were issued.
+    fn play(
+        &mut self,
+        trace: TraceReader,
+        count: u64,
+        watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
+    ) -> Result<bool, BenchError> {
+        for (done, request) in (0..count).zip(trace) {
+            if done.is_multiple_of(REQUESTS_PER_TICK) && !watch(done, Some(count)) {
+                return Ok(false);
+            }
+            self.request(request?)?;
+        }
+        Ok(true)
+    }
+
     fn now_ns(&self) -> u64 {
         self.runtime.clock.now_ns()
     }
@@ -252,7 +314,7 @@ impl Player<'_> {
             self.start_ns.saturating_add(after_ns)
         };
         while self.now_ns() < arrival_ns {
-            if !self.driver.work().map_err(disk_error("working on"))? {
+            if !self.device.work().map_err(disk_error("working on"))? {
                 self.runtime.clock.advance_to_ns(arrival_ns);
             }
         }
@@ -263,16 +325,18 @@ impl Player<'_> {
         match request.op {
             TraceOp::Read => {
                 self.reads += 1;
+                self.read_bytes += range.len.bytes();
                 self.read(range, false)?;
                 self.read_latencies.record(self.now_ns() - arrival_ns);
             }
             TraceOp::Write => {
                 self.writes += 1;
+                self.written_bytes += range.len.bytes();
                 self.read_edges(request, range)?;
                 mark(&mut self.buf, range);
                 let through = self.options.writes_through;
                 let persist = if through { Persist::Through } else { Persist::Cached };
-                let written = self.driver.write(range.start, &self.buf, persist);
+                let written = self.device.write(range.start, &self.buf, persist);
                 written.map_err(disk_error("writing to"))?;
                 self.write_latencies.record(self.now_ns() - arrival_ns);
                 self.write_stall_ns_max = self.write_stall_ns_max.max(self.now_ns() - begin_ns);
@@ -284,7 +348,7 @@ impl Player<'_> {
 
     fn read(&mut self, range: BlockRange, may_be_blank: bool) -> Result<(), BenchError> {
         self.buf.resize(range.len.bytes() as usize, 0);
-        self.driver.read(range.start, &mut self.buf).map_err(disk_error("reading"))?;
+        self.device.read(range.start, &mut self.buf).map_err(disk_error("reading"))?;
         check(&self.buf, range.start, may_be_blank)
     }
 
@@ -306,8 +370,9 @@ impl Player<'_> {
 
     /// Counts what the mapping tables would have written for the evicted run.
     fn count_evictions(&mut self) {
+        let Some(driver) = &self.driver else { return };
         let mut last = self.last_evicted;
-        for piece in self.driver.take_evictions() {
+        for piece in driver.take_evictions() {
             last = match last {
                 Some(run) if run.end() == piece.start => {
                     Some(BlockRange::new(run.start, run.len + piece.len))
@@ -330,6 +395,21 @@ impl Player<'_> {
         }
     }
 
+    /// How the requests were served so far.
+    fn figures(&self) -> RequestFigures {
+        RequestFigures {
+            reads: self.reads,
+            read_bytes: self.read_bytes,
+            writes: self.writes,
+            written_bytes: self.written_bytes,
+            edge_blocks: self.edge_blocks,
+            elapsed_ns: self.now_ns() - self.start_ns,
+            read_latency: self.read_latencies.summary(),
+            write_latency: self.write_latencies.summary(),
+            write_stall_ns_max: self.write_stall_ns_max,
+        }
+    }
+
     fn report(
         mut self,
         is_complete: bool,
@@ -340,23 +420,19 @@ impl Player<'_> {
         if let Some(run) = self.last_evicted.take() {
             self.count_run(run);
         }
-        let now = self.driver.driver_counters();
+        let driver = self.driver.as_ref().expect("only a bare drive has no driver");
+        let now = driver.driver_counters();
         let bytes = |now: u64, before: u64| Blocks::new(now - before).bytes();
         let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
         let timely_cleanings = now.timely_cleanings - before.timely_cleanings;
         ReplayReport {
             is_complete,
             survey,
-            device_bytes: self.driver.geometry().len().bytes(),
+            device_bytes: self.device.geometry().len().bytes(),
             drive_bytes: sizes.drive_bytes,
             prefilled_bytes: sizes.prefilled_bytes,
-            reads: self.reads,
-            writes: self.writes,
-            edge_blocks: self.edge_blocks,
-            elapsed_ns: self.now_ns() - self.start_ns,
-            read_latency: self.read_latencies.summary(),
-            write_latency: self.write_latencies.summary(),
-            write_stall_ns_max: self.write_stall_ns_max,
+            requests: self.figures(),
+            journal_evicted_bytes: bytes(now.journal_evicted_blocks, before.journal_evicted_blocks),
             written: BytesWritten {
                 host_bytes: bytes(now.host_blocks, before.host_blocks),
                 journal_bytes: bytes(now.journal_blocks, before.journal_blocks),

@@ -17,20 +17,11 @@ pub struct ReplayReport {
     pub drive_bytes: u64,
     /// Bytes written before the clock started, for reads that precede their first write.
     pub prefilled_bytes: u64,
-    /// Reads done.
-    pub reads: u64,
-    /// Writes done.
-    pub writes: u64,
-    /// Blocks at the edges of writes that were read first.
-    pub edge_blocks: u64,
-    /// From the arrival of the first request to the end of the last.
-    pub elapsed_ns: u64,
-    /// Latency of reads, from their arrival.
-    pub read_latency: LatencySummary,
-    /// Latency of writes, from their arrival.
-    pub write_latency: LatencySummary,
-    /// The longest write, from the moment when the disk was free for it.
-    pub write_stall_ns_max: u64,
+    /// The requests.
+    #[serde(flatten)]
+    pub requests: RequestFigures,
+    /// Bytes evicted because the journal was full, and not because the write buffer was.
+    pub journal_evicted_bytes: u64,
     /// Bytes written to the drive, by reason.
     pub written: BytesWritten,
     /// Nodes of the mapping at the end.
@@ -54,8 +45,51 @@ impl ReplayReport {
     /// duration. For a drive that keeps up this is about one request. Otherwise the queue grows
     /// until the trace ends, and a latency is the length of that queue.
     pub fn late_percent(&self) -> f64 {
-        let late_ns = self.elapsed_ns.saturating_sub(self.survey.duration_ns);
+        let late_ns = self.requests.elapsed_ns.saturating_sub(self.survey.duration_ns);
         100.0 * late_ns as f64 / self.survey.duration_ns.max(1) as f64
+    }
+}
+
+/// The same trace on the bare conventional drive: the same mechanics, without zones and without a block
+/// driver.
+#[derive(Clone, Debug, Serialize)]
+pub struct BareReport {
+    /// Whether it reached the end of the trace.
+    pub is_complete: bool,
+    /// The length of the drive.
+    pub drive_bytes: u64,
+    /// The requests.
+    #[serde(flatten)]
+    pub requests: RequestFigures,
+}
+
+/// How requests were served.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestFigures {
+    /// Reads done.
+    pub reads: u64,
+    /// Their bytes, in whole blocks.
+    pub read_bytes: u64,
+    /// Writes done.
+    pub writes: u64,
+    /// Their bytes, in whole blocks.
+    pub written_bytes: u64,
+    /// Blocks at the edges of writes that were read first.
+    pub edge_blocks: u64,
+    /// From the arrival of the first request to the end of the last.
+    pub elapsed_ns: u64,
+    /// Latency of reads, from their arrival.
+    pub read_latency: LatencySummary,
+    /// Latency of writes, from their arrival.
+    pub write_latency: LatencySummary,
+    /// The longest write, from the moment when the disk was free for it.
+    pub write_stall_ns_max: u64,
+}
+
+impl RequestFigures {
+    /// Bytes of the host a second, in MB.
+    pub fn megabytes_per_s(&self) -> f64 {
+        (self.read_bytes + self.written_bytes) as f64 / 1e6 / (self.elapsed_ns.max(1) as f64 / 1e9)
     }
 }
 

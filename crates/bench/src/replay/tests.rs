@@ -51,13 +51,16 @@ fn edges_are_read_and_blocks_read_first_are_prefilled() {
     let dir = tempfile::tempdir().unwrap();
     let text = "0,r,8192,4096\n10,w,100,50\n20,w,4000,200\n30,w,4096,4096\n";
     let report = replay(&options(&dir, text), &mut |_, _| true).unwrap();
-    assert_eq!((report.prefilled_bytes, report.edge_blocks), (4096, 3));
-    assert_eq!((report.reads, report.writes, report.survey.footprint_bytes), (1, 3, 12288));
-    assert!(report.read_latency.max_ns > 0);
+    assert_eq!((report.prefilled_bytes, report.requests.edge_blocks), (4096, 3));
+    assert_eq!(
+        (report.requests.reads, report.requests.writes, report.survey.footprint_bytes),
+        (1, 3, 12288)
+    );
+    assert!(report.requests.read_latency.max_ns > 0);
     // A partition that starts at sector 63.
     let report = replay(&options(&dir, "0,w,32256,4096\n1,w,36352,8192\n"), &mut |_, _| true);
     let report = report.unwrap();
-    assert_eq!((report.survey.shift_bytes, report.edge_blocks), (512, 0));
+    assert_eq!((report.survey.shift_bytes, report.requests.edge_blocks), (512, 0));
 }
 
 #[test]
@@ -65,7 +68,10 @@ fn a_stop_keeps_the_measurements_and_invalid_options_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options(&dir, &random(2000));
     let report = replay(&options, &mut |done, _| done < 512).unwrap();
-    assert!(!report.is_complete && report.reads + report.writes == 512, "{report:?}");
+    assert!(
+        !report.is_complete && report.requests.reads + report.requests.writes == 512,
+        "{report:?}"
+    );
     options.drive_len_bytes = Some(32 << 20);
     let error = replay(&options, &mut |_, _| true).unwrap_err().to_string();
     assert!(error.contains("--drive-size"), "{error}");
@@ -108,8 +114,8 @@ fn the_longest_of_times_can_be_stretched() {
     let text = "0,w,0,4096\n4611686018427387,w,0,4096\n";
     let stretched = ReplayOptions { time_percent: 400, ..options(&dir, text) };
     let report = replay(&stretched, &mut |_, _| true).unwrap();
-    assert_eq!(report.writes, 2);
-    assert!(report.write_latency.max_ns < 1_000_000_000, "{report:?}");
+    assert_eq!(report.requests.writes, 2);
+    assert!(report.requests.write_latency.max_ns < 1_000_000_000, "{report:?}");
 }
 
 #[test]
@@ -121,7 +127,10 @@ fn requests_that_come_too_fast_wait_and_one_after_another_none_does() {
     let closed = ReplayOptions { is_closed_loop: true, ..options(&dir, &text) };
     let closed = replay(&closed, &mut |_, _| true).unwrap();
     assert!(open.late_percent() > 1000.0, "{}", open.late_percent());
-    assert!(closed.read_latency.mean_ns * 10 < open.read_latency.mean_ns, "{closed:?}");
+    assert!(
+        closed.requests.read_latency.mean_ns * 10 < open.requests.read_latency.mean_ns,
+        "{closed:?}"
+    );
     let rare: String = (0..40).map(|at| format!("{},r,4096,4096\n", at * 1_000_000)).collect();
     let open = replay(&options(&dir, &rare), &mut |_, _| true).unwrap();
     assert!(open.late_percent() < 1.0, "{}", open.late_percent());
@@ -134,4 +143,43 @@ fn counts_and_footprints_of_bundled_traces_are_those_of_their_files() {
         let told = (trace.request_count, trace.footprint_bytes);
         assert_eq!((found.requests, found.footprint_bytes), told, "{}", trace.name);
     }
+}
+
+/// What differs is the zones' and the driver's alone: same requests, same times, same length of the drive.
+#[test]
+fn the_bare_drive_serves_the_same_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(&dir, &random(3000));
+    let zoned = replay(&options, &mut |_, _| true).unwrap();
+    let json = || {
+        let bare = replay_bare(&options, &mut |_, _| true).unwrap();
+        assert!(bare.is_complete);
+        let (ours, theirs) = (&zoned.requests, &bare.requests);
+        assert_eq!((ours.reads, ours.writes), (theirs.reads, theirs.writes));
+        assert_eq!(
+            (ours.read_bytes, ours.written_bytes),
+            (theirs.read_bytes, theirs.written_bytes)
+        );
+        assert_eq!(zoned.drive_bytes, bare.drive_bytes);
+        assert!(theirs.read_latency.mean_ns > 0 && theirs.megabytes_per_s() > 0.0);
+        assert_ne!(ours.write_latency, theirs.write_latency);
+        serde_json::to_string(&bare).unwrap()
+    };
+    assert_eq!(json(), json(), "R1");
+    let stopped = replay_bare(&options, &mut |done, _| done < 512).unwrap();
+    assert!(!stopped.is_complete && stopped.requests.reads + stopped.requests.writes == 512);
+}
+
+/// A journal that is long against the buffer is hardly ever the reason for an eviction.
+#[test]
+fn a_longer_journal_evicts_less() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |journal_bytes| {
+        let options = ReplayOptions { journal_bytes, ..options(&dir, &random(3000)) };
+        let report = replay(&options, &mut |_, _| true).unwrap();
+        assert!(report.journal_evicted_bytes <= report.written.evicted_bytes);
+        report.journal_evicted_bytes
+    };
+    let [short, long] = [of(None), of(Some(64 << 20))];
+    assert!(short > 0 && long < short / 2, "{short} {long}");
 }

@@ -2,8 +2,7 @@
 
 use super::control::DeviceControl;
 use super::elastic::{BufferLen, BufferWatch, PRESSURE_FILE, Pressure, PressureFile};
-use super::live::{Counting, Live};
-use super::{ServeArgs, Served};
+use super::live::Live;
 use crate::door::Door;
 use crate::error::{CliError, Context, Exit};
 use crate::output::note;
@@ -80,39 +79,12 @@ impl BesideArgs {
         }
         Ok(Some(min_bytes))
     }
-}
-
-impl ServeArgs {
-    /// Opens what the user asked for beside the device.
-    pub(super) fn open_beside(
-        &self,
-        served: &Served,
-        counting: &Counting,
-        control: Option<Listener>,
-        live: &Live,
-    ) -> Result<Beside, CliError> {
-        let metrics = self.open_metrics(counting)?;
-        let buffer = served.buffer(self)?;
-        let changes = control.is_some() || self.beside.is_elastic();
-        let watched = buffer.as_ref().filter(|_| changes);
-        let watch = watched.map(|buffer| self.watch_buffer(buffer, live));
-        let control = control.map(|listener| {
-            let device = DeviceControl {
-                counting: counting.clone(),
-                len_bytes: served.device.geometry().len().bytes(),
-                is_read_only: self.read_only,
-                buffer: buffer.clone(),
-            };
-            open_control(device, listener, live)
-        });
-        Ok(Beside { metrics, control: control.transpose()?, _watch: watch })
-    }
 
     /// Begins to follow the pressure on memory, if the user asked for that, and the length that operators set. Says so
     /// if the pressure cannot be read: the buffer then keeps its length.
     fn watch_buffer(&self, buffer: &Arc<BufferLen>, live: &Live) -> Runtime {
-        let is_elastic = self.beside.is_elastic();
-        let mut pressure = is_elastic.then(|| PressureFile(self.beside.pressure.clone()));
+        let is_elastic = self.is_elastic();
+        let mut pressure = is_elastic.then(|| PressureFile(self.pressure.clone()));
         let live = live.clone();
         let tell = move |fault: &str| {
             live.note(&format!(
@@ -162,6 +134,22 @@ fn open_control(
 }
 
 impl Beside {
+    /// Opens what the user asked for: the door for a collector that is open already, the control socket of
+    /// `device`, and the watch on its buffer.
+    pub(super) fn open(
+        args: &BesideArgs,
+        device: DeviceControl,
+        metrics: Option<Door>,
+        control: Option<Listener>,
+        live: &Live,
+    ) -> Result<Beside, CliError> {
+        let changes = control.is_some() || args.is_elastic();
+        let watched = device.buffer.as_ref().filter(|_| changes);
+        let watch = watched.map(|buffer| args.watch_buffer(buffer, live));
+        let control = control.map(|listener| open_control(device, listener, live)).transpose()?;
+        Ok(Beside { metrics, control, _watch: watch })
+    }
+
     /// Ends all of it: requests of operators end early, and the control socket is removed.
     pub(super) fn close(self) {
         if let Some((server, crew)) = self.control {

@@ -226,17 +226,13 @@ fn driver_status(driver: &BlockDriver, buffer: &BufferLen) -> Map<String, Value>
 /// The counters of the block driver, and what it wrote for each block of the host's.
 fn driver_counters(of: &DriverCounters) -> Value {
     let bytes = |blocks: u64| Blocks::new(blocks).bytes();
-    let written = of.journal_blocks
-        + of.evicted_blocks
-        + of.bypassed_blocks
-        + of.moved_blocks
-        + of.checkpoint_blocks
-        + of.summary_blocks;
+    let written = of.written_blocks();
     json!({
         "host_bytes": bytes(of.host_blocks),
         "bypassed_bytes": bytes(of.bypassed_blocks),
         "journal_bytes": bytes(of.journal_blocks),
         "evicted_bytes": bytes(of.evicted_blocks),
+        "evicted_for_the_journal_bytes": bytes(of.journal_evicted_blocks),
         "evicted_runs": of.evicted_runs,
         "moved_bytes": bytes(of.moved_blocks),
         "checkpoints": of.checkpoints,

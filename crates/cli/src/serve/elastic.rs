@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(buffer.status().fault.as_deref(), Some("gone"));
     }
 
-    /// Memory goes back when the buffer has become as short as it was told to be, once.
+    /// Memory goes back when the buffer has become as short as an operator asked, once.
     #[test]
     fn memory_is_returned_when_the_blocks_have_left() {
         let device = driver(8 * MIB);

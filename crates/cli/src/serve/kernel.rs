@@ -45,7 +45,7 @@ pub(super) fn serve(args: &ServeArgs, _: &mut Session) -> Result<(), CliError> {
 
 #[cfg(feature = "ublk")]
 pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliError> {
-    use super::live::{Counting, Live};
+    use super::live::Live;
     use super::{tell_requests, with_failures};
     use crate::error::Context;
     use crate::output::note;
@@ -65,7 +65,7 @@ pub(super) fn serve(args: &ServeArgs, session: &mut Session) -> Result<(), CliEr
     let server = UblkServer::new(Arc::clone(&device) as _, args.read_only, stopper);
     let server = Arc::new(server.context(|| format!("cannot serve {shown}"))?);
     let counted = Arc::clone(&server);
-    let counting = Counting::new(&served, &shown, move || counted.counts());
+    let counting = served.counting(&shown, move || counted.counts());
     let beside = args.open_beside(&served, &counting, control, &live)?;
     let stopper = server.stopper();
     session.interrupt.when_asked(move || stopper.stop());

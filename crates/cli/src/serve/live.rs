@@ -1,6 +1,5 @@
 //! What a server of a block device does while it runs: a line on the terminal, and metrics for a collector.
 
-use super::Served;
 use crate::output::note;
 use crate::progress::LiveLine;
 use imbrex_disk::{ByteSize, Counters, Disk};
@@ -61,15 +60,16 @@ const RATES_OVER: Duration = Duration::from_millis(900);
 
 impl Counting {
     pub(super) fn new(
-        served: &Served,
+        drive: Arc<dyn Disk>,
+        driver: Option<Arc<BlockDriver>>,
         shown: &str,
         counts: impl Fn() -> Counts + Send + Sync + 'static,
     ) -> Counting {
         Counting {
             counts: Arc::new(counts),
             connection_count: Arc::new(|| 0),
-            drive: Arc::clone(&served.drive),
-            driver: served.driver.clone(),
+            drive,
+            driver,
             shown: shown.to_owned(),
         }
     }

@@ -34,6 +34,30 @@ fn a_trace_is_replayed_the_same_twice() {
     assert!(text.contains("Read latency\n") && text.contains("p99 ms"), "{text}");
 }
 
+/// The same requests on both drives, in one table and in JSON.
+#[test]
+fn a_trace_is_replayed_beside_a_conventional_drive() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(&dir);
+    let args = ["replay", path.to_str().unwrap(), "--zone-len", "1MiB", "--buffer", "1MiB"];
+    let args = [&args[..], &["--beside", "conventional"]].concat();
+    let text = imbrex(&args).ok();
+    for row in ["read p99.9, ms", "write mean, ms", "MB/s"] {
+        let line =
+            text.lines().rfind(|line| line.starts_with(row)).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(line[row.len()..].split_whitespace().count(), 3, "{line}");
+    }
+    let json = imbrex(&[&args[..], &["--format", "json"]].concat()).json();
+    assert!(json["conventional_drive"]["mb_s"].as_f64() > Some(0.0), "{json}");
+    let p99 = |section: &str| json[section]["p99_ms"].as_f64().unwrap();
+    assert!(p99("conventional_drive_read_latency") > 1.0, "{json}");
+    assert_eq!(p99("read_latency"), 0.0, "all is in the write buffer: {json}");
+    assert_eq!(imbrex(&[&args[..6], &["--beside", "ssd"]].concat()).code, Some(2));
+    let papers =
+        imbrex(&[&args[..6], &["--cleaning", "paper", "--journal", "16MiB"]].concat()).ok();
+    assert!(papers.contains("evicted for the journal"), "{papers}");
+}
+
 #[test]
 fn bundled_traces_are_replayed() {
     let args = ["replay", "bundled:EXT4", "--squeeze", "--zone-len", "16MiB", "--limit", "500"];

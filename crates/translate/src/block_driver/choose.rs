@@ -25,13 +25,14 @@
 //! return to some files, the twenty emptiest zones range from empty to full, and those that merge
 //! most are the full ones. So a choice has a budget: the valid data of the same number of the
 //! emptiest zones, plus a tenth of what was written to the chosen ones (decision 49). In the paper
-//! no choice costs more than eleven points of garbage.
+//! no choice costs more than eleven points of garbage. The paper's own rule has no budget, and can
+//! be selected.
 //!
 //! Invariants
 //!   H1  The same zones in any order give the same choice: ties go to the zone with less valid
 //!       data, then to the lower number.
-//!   H2  The chosen zones have at most a tenth of their length more valid data than the same number
-//!       of the emptiest zones.
+//!   H2  With a budget, the chosen zones have at most that share of what was written to them more
+//!       valid data than the same number of the emptiest zones.
 //!
 //! Source: section II-C of the paper, tables II and III.
 //! Not here: reading the valid data and writing it again. A zone without valid data needs no
@@ -49,6 +50,9 @@ pub enum CleaningOrder {
         candidate_count: usize,
         /// The paper's n_r, 2 or 3.
         chosen_count: usize,
+        /// How much more valid data the chosen zones may have than the same number of the emptiest
+        /// zones, in percent of what was written to them. `None` is the paper's rule: any amount.
+        budget_percent: Option<u8>,
     },
     /// The zones with the least valid data: the baseline.
     MostGarbage {
@@ -57,7 +61,24 @@ pub enum CleaningOrder {
     },
 }
 
+/// The budget of a block device's cleaning (decision 49).
+const BUDGET_PERCENT: u8 = 10;
+
 impl CleaningOrder {
+    /// The order of a block device: two of twenty zones, within a budget of a tenth.
+    pub fn merged() -> CleaningOrder {
+        CleaningOrder::MostMerged {
+            candidate_count: 20,
+            chosen_count: 2,
+            budget_percent: Some(BUDGET_PERCENT),
+        }
+    }
+
+    /// The paper's rule: two of twenty zones, whatever has to be moved.
+    pub fn of_the_paper() -> CleaningOrder {
+        CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2, budget_percent: None }
+    }
+
     /// How many zones a cleaning takes.
     pub fn chosen_count(self) -> usize {
         match self {
@@ -69,7 +90,7 @@ impl CleaningOrder {
     /// How many zones [`choose`] has to see.
     pub fn candidate_count(self) -> usize {
         match self {
-            CleaningOrder::MostMerged { candidate_count, chosen_count } => {
+            CleaningOrder::MostMerged { candidate_count, chosen_count, .. } => {
                 candidate_count.max(chosen_count)
             }
             CleaningOrder::MostGarbage { chosen_count } => chosen_count,
@@ -82,15 +103,22 @@ impl CleaningOrder {
         let count = self.chosen_count().min(fills.len());
         let Some(last_least) = fills[..count].last() else { return 0 };
         let can_be_chosen = |fill: &&ZoneFill| {
-            fill.valid <= last_least.valid + Blocks::new(count as u64 * spare(fill.written))
+            self.spare(fill.written).is_none_or(|spare| {
+                fill.valid <= last_least.valid + Blocks::new(count as u64 * spare)
+            })
         };
         fills.iter().take(self.candidate_count()).take_while(can_be_chosen).count()
     }
-}
 
-/// How much more valid data a chosen zone may have, in the mean: a tenth of what was written to it.
-fn spare(written: Blocks) -> u64 {
-    written.get() / 10
+    /// How much more valid data a chosen zone may have, in the mean; `None` without a bound.
+    fn spare(self, written: Blocks) -> Option<u64> {
+        match self {
+            CleaningOrder::MostMerged { budget_percent, .. } => {
+                budget_percent.map(|percent| written.get() * u64::from(percent) / 100)
+            }
+            CleaningOrder::MostGarbage { .. } => Some(0),
+        }
+    }
 }
 
 /// How full a sealed zone is.
@@ -185,8 +213,8 @@ pub fn choose(order: CleaningOrder, candidates: &[ZoneContent]) -> CleaningChoic
     let fits = |chosen: &[usize]| {
         let least: u64 = fills[..chosen.len()].iter().map(|fill| fill.valid.get()).sum();
         let chosen = chosen.iter().map(|&index| fills[index]);
-        let spare: u64 = chosen.clone().map(|fill| spare(fill.written)).sum();
-        chosen.map(|fill| fill.valid.get()).sum::<u64>() <= least + spare
+        let spare: Option<u64> = chosen.clone().map(|fill| order.spare(fill.written)).sum();
+        spare.is_none_or(|spare| chosen.map(|f| f.valid.get()).sum::<u64>() <= least + spare)
     };
 
     let merges = Merges::count(zones.iter().map(|&(_, content)| content.runs.as_slice()));

@@ -47,7 +47,7 @@ impl Default for DriverOptions {
             id: 0,
             buffer_len: Blocks::holding(512 << 20),
             eviction: EvictionOrder::LongestAndOldest,
-            cleaning: CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
+            cleaning: CleaningOrder::merged(),
             journal_zone_count: 0,
             spare_percent: 7,
             bypass_len: Blocks::holding(16 << 20),
@@ -92,6 +92,9 @@ pub struct DriverCounters {
     pub evicted_runs: u64,
     /// Their blocks.
     pub evicted_blocks: u64,
+    /// Of those, blocks that left because a journal zone was recycled or emptied, and not because
+    /// the write buffer was full.
+    pub journal_evicted_blocks: u64,
     /// Blocks written to the journal, headers included.
     pub journal_blocks: u64,
     /// Blocks of the host that were journaled again, to free a journal zone.
@@ -150,4 +153,17 @@ pub struct DriverCounters {
     pub lost_blocks: u64,
     /// Zones that could take data, now.
     pub free_zones: u64,
+}
+
+impl DriverCounters {
+    /// All blocks that were written to the drive: the host's, once to the journal and once to a data
+    /// zone, and what the device added.
+    pub fn written_blocks(&self) -> u64 {
+        self.journal_blocks
+            + self.evicted_blocks
+            + self.bypassed_blocks
+            + self.moved_blocks
+            + self.checkpoint_blocks
+            + self.summary_blocks
+    }
 }

@@ -644,7 +644,7 @@ impl DriverState {
         if let Some(zone) = self.least_active() {
             let ranges: Vec<BlockRange> = self.copies.ranges_in(zone).collect();
             for batch in ranges.chunks(64) {
-                self.evict(batch)?;
+                self.counters.journal_evicted_blocks += self.evict(batch)?;
             }
         }
         loop {
@@ -710,6 +710,7 @@ impl DriverState {
             batch.push(piece);
         }
         self.evict(&batch)?;
+        self.counters.journal_evicted_blocks += batch_len;
         Ok(batch_len)
     }
 

@@ -21,7 +21,7 @@ pub(super) mod tables;
 
 use crate::figures::measures::{GB, MIB};
 use crate::page::{Page, Table};
-use crate::replays::{CleaningChoice, ReplaySpec, ReplayTrace};
+use crate::replays::{CleaningChoice, JOURNAL_BUFFER_COUNT, ReplaySpec, ReplayTrace};
 use crate::results::Results;
 use crate::spec::Size;
 use imbrex_bench::replay::ReplayReport;
@@ -204,6 +204,7 @@ impl Subject {
             buffer_bytes: (buffer_bytes as f64 * self.scale) as u64 / 4096 * 4096,
             // Without a buffer nothing is evicted, so the order does not matter.
             evicts: if column == 0 { EvictionOrder::LargestRegion } else { evicts },
+            journal_buffer_count: JOURNAL_BUFFER_COUNT,
             cleans,
             zone_len_bytes: zone_mib.max(1) * MIB,
             fill_percent: self.fill_percent,
@@ -228,6 +229,14 @@ impl Subject {
     fn aged(&self) -> [ReplaySpec; 4] {
         self.row(EvictionOrder::LongestAndOldest, CleaningChoice::MostMerged)
     }
+}
+
+/// Journals of other lengths, in lengths of the write buffer; the paper does not tell its own.
+const JOURNALS: [u64; 2] = [4, 16];
+
+/// The largest region first, with a journal of this length.
+fn with_journal(subject: &Subject, buffer_count: u64) -> [ReplaySpec; 4] {
+    subject.ours().map(|spec| ReplaySpec { journal_buffer_count: buffer_count, ..spec })
 }
 
 /// The name of the rows of [`Subject::aged`].

@@ -2,12 +2,13 @@
 //! written for each eviction.
 
 use super::{
-    AGED, AT_1_GB, AT_5_GB, Condition, Subject, add, conditions, eviction_runs, percent_below,
-    subjects, table, values,
+    AGED, AT_1_GB, AT_5_GB, Condition, JOURNALS, Subject, add, conditions, eviction_runs,
+    percent_below, subjects, table, values, with_journal,
 };
 use crate::chart::{Axis, Chart};
 use crate::figure::{Figure, Runs};
 use crate::page::{Better, Claim, Page};
+use crate::replays::JOURNAL_BUFFER_COUNT;
 use crate::replays::ReplaySpec;
 use crate::results::Results;
 use crate::spec::Size;
@@ -46,7 +47,34 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
 fn runs(size: &Size) -> Vec<ReplaySpec> {
     let others = subjects(size).into_iter().filter_map(|subject| scattered(&subject));
     let others = others.flat_map(|subject| [subject.lru(), subject.ours()].concat());
-    eviction_runs(size).into_iter().chain(others).collect()
+    let journals = said_of(size).into_iter().flat_map(|subject| {
+        JOURNALS.into_iter().flat_map(move |buffer_count| with_journal(&subject, buffer_count))
+    });
+    eviction_runs(size).into_iter().chain(others).chain(journals).collect()
+}
+
+/// The trace of which the paper gives values.
+fn said_of(size: &Size) -> Option<Subject> {
+    subjects(size).into_iter().find(|s| s.paper.is_some_and(|paper| paper.name == SAID_OF))
+}
+
+/// By the length of the journal: the figure's value, and what share of the evicted blocks left because the
+/// journal was full. With 5 GB the default journal decides everything and the order of eviction nothing.
+fn journals(page: &mut Page, size: &Size, results: &Results, entry_sectors: u64) {
+    let Some(subject) = said_of(size) else { return };
+    let mut numbers = table("by the length of the journal", "journal, in buffers");
+    for buffer_count in [JOURNAL_BUFFER_COUNT].into_iter().chain(JOURNALS) {
+        let specs = with_journal(&subject, buffer_count);
+        let times = values(page, results, &specs, |report| amplification(report, entry_sectors));
+        let shares = values(page, results, &specs, |report| match report.written.evicted_bytes {
+            0 => f64::NAN,
+            all => 100.0 * report.journal_evicted_bytes as f64 / all as f64,
+        });
+        add(&mut numbers, &subject.name(), &format!("{buffer_count}: multiple"), &times);
+        let what = format!("{buffer_count}: evicted for the journal, %");
+        add(&mut numbers, &subject.name(), &what, &shares);
+    }
+    page.tables.push(numbers);
 }
 
 fn scattered(subject: &Subject) -> Option<Subject> {
@@ -110,6 +138,7 @@ fn page(size: &Size, results: &Results, said: &PaperValues) -> Page {
         page.claims.push(claim.under(Condition::Scattered.words(), there));
     }
     page.tables.push(numbers);
+    journals(&mut page, size, results, entry);
     let groups = || vec!["LRU".to_owned(), "largest region".to_owned()];
     for (buffer, bars) in ["1 GB", "5 GB"].into_iter().zip(bars) {
         let title = format!("write buffer of {buffer}");

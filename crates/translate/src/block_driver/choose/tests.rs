@@ -12,7 +12,7 @@ fn content(zone: u32, runs: &[(u64, u64)]) -> ZoneContent {
 }
 
 fn merged(candidate_count: usize, chosen_count: usize) -> CleaningOrder {
-    CleaningOrder::MostMerged { candidate_count, chosen_count }
+    CleaningOrder::MostMerged { candidate_count, chosen_count, budget_percent: Some(10) }
 }
 
 fn numbers(cleaning: &CleaningChoice) -> Vec<u32> {
@@ -200,4 +200,19 @@ fn a_third_zone_fits_the_budget_of_three() {
     assert_eq!(chosen(31), [0, 1, 6], "three have one of 30");
     assert_eq!(chosen(40), [0, 1, 6]);
     assert_eq!(chosen(41), [0, 1, 2]);
+}
+
+/// The picture of the paper: the best pair of the candidates, whatever has to be moved for it.
+#[test]
+fn the_papers_rule_has_no_budget() {
+    let full = |zone: u32, start: u64| content(zone, &[(start, 40), (start + 80, 40)]);
+    let zones = [content(1, &[(900, 1)]), content(2, &[(950, 1)]), full(3, 0), full(4, 40)];
+    let ours = choose(CleaningOrder::merged(), &zones);
+    assert_eq!((numbers(&ours), ours.merged_nodes), (vec![1, 2], 0), "160 blocks for 3 nodes");
+    let papers = choose(CleaningOrder::of_the_paper(), &zones);
+    assert_eq!((numbers(&papers), papers.merged_nodes), (vec![3, 4], 3));
+    assert_eq!((papers.valid.get(), papers.garbage().get()), (160, 40));
+    let fills = zones.map(|of| ZoneFill { zone: of.zone, written: of.written, valid: of.valid() });
+    assert_eq!(candidates(CleaningOrder::merged(), fills).len(), 2);
+    assert_eq!(candidates(CleaningOrder::of_the_paper(), fills).len(), 4);
 }

@@ -67,3 +67,28 @@ fn the_status_follows_the_buffer() {
     assert!(less.buffered <= Blocks::new(9), "nine tenths: {less:?}");
     assert_eq!(less.active_journal_len, less.buffered);
 }
+
+/// Each block that reaches the drive is in one of the counters.
+#[test]
+fn the_counters_count_all_that_the_drive_writes() {
+    let drive = Arc::new(SimDisk::builder(zoned(80, 64, 0)).memory().unwrap());
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(120)).unwrap();
+    let blocks = || drive.counters().written_bytes / BLOCK_LEN_BYTES as u64;
+    let (before, counted_before) = (blocks(), driver.driver_counters().written_blocks());
+    let len = driver.geometry().len().get();
+    let mut prng = Prng::new(3);
+    let data = vec![1; 50 * BLOCK_LEN_BYTES];
+    for number in 0..4 * len / 5 {
+        let count = [1, 5, 50][prng.below(3) as usize];
+        let at = Lba::new(prng.below(len - 50));
+        driver.write(at, &data[..count * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+        if number % 100 == 0 {
+            driver.flush().unwrap();
+        }
+    }
+    driver.checkpoint().unwrap();
+    let counters = driver.driver_counters();
+    assert!(counters.cleanings > 0 && counters.bypassed_blocks > 0, "{counters:?}");
+    assert!(counters.journal_evicted_blocks > 0, "{counters:?}");
+    assert_eq!(counters.written_blocks() - counted_before, blocks() - before, "{counters:?}");
+}

@@ -306,8 +306,13 @@ fn a_device_overwritten_many_times_never_runs_out_of_room() {
 fn a_full_device_goes_on() {
     for (seed, order) in [
         CleaningOrder::MostGarbage { chosen_count: 2 },
-        CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 2 },
-        CleaningOrder::MostMerged { candidate_count: 20, chosen_count: 3 },
+        CleaningOrder::merged(),
+        CleaningOrder::of_the_paper(),
+        CleaningOrder::MostMerged {
+            candidate_count: 20,
+            chosen_count: 3,
+            budget_percent: Some(10),
+        },
     ]
     .into_iter()
     .enumerate()
