@@ -80,11 +80,13 @@ struct Salvaged {
 }
 
 impl DriverState {
-    /// Cleans as much as `written` blocks of the host ask for; see the module.
-    pub(super) fn clean_at_pace(&mut self, written: Blocks) -> Result<(), DiskError> {
+    /// Adds what `written` blocks of the host owe; see the module. Returns the most that their write
+    /// pays.
+    pub(super) fn owe(&mut self, written: Blocks) -> Result<u64, DiskError> {
         self.debt.pause = self.debt.pause.saturating_sub(written.get());
         let Some(cleaning) = &self.cleaning else {
-            return self.room_step().map(|_| ());
+            self.room_step()?;
+            return Ok(0);
         };
         let zone_len = self.superblock.zone_len.get();
         let room = u128::from(self.room_after(cleaning)).max(1);
@@ -106,14 +108,19 @@ impl DriverState {
             let rest = (self.zones.rest_of(Stream::Host) + self.shared_room()).max(1);
             self.debt.blocks = self.debt.blocks.max(written.get() * cleaning.left.get() / rest);
         }
-        let mut paid = 0;
-        while STEP_LEN <= self.debt.blocks && paid < most && self.cleaning.is_some() {
-            let len = self.debt.blocks.min(most - paid).clamp(STEP_LEN, CLEAN_STEP_LEN_MAX);
-            let done = self.clean_step(false, len)?;
-            self.debt.blocks = self.debt.blocks.saturating_sub(done);
-            paid += done;
+        Ok(most)
+    }
+
+    /// One step of cleaning for a write that still pays `most`; returns how much it paid, 0 if nothing
+    /// is owed.
+    pub(super) fn pay_step(&mut self, most: u64) -> Result<u64, DiskError> {
+        if self.debt.blocks < STEP_LEN || most == 0 || self.cleaning.is_none() {
+            return Ok(0);
         }
-        Ok(())
+        let len = self.debt.blocks.min(most).clamp(STEP_LEN, CLEAN_STEP_LEN_MAX);
+        let done = self.clean_step(false, len)?;
+        self.debt.blocks = self.debt.blocks.saturating_sub(done);
+        Ok(done)
     }
 
     /// How much the host can evict between the end of this cleaning and the next one.

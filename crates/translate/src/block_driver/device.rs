@@ -26,6 +26,9 @@ pub struct BlockDriver {
     /// The disk, for flushes that the host asks for.
     log_disk: Arc<dyn Disk>,
     pub(super) state: Mutex<DriverState>,
+    /// K10: held while waiting for `state`, so that who asks for it between two steps of a write gets
+    /// it before the next step.
+    pub(super) turn: Mutex<()>,
 }
 
 impl BlockDriver {
@@ -98,7 +101,7 @@ impl BlockDriver {
             geometry.map_err(|error| FormatFault::damaged("superblock", error.to_string()))?;
         let disk = Arc::clone(state.zones.disks.of(Activity::User));
         let log_disk = Arc::clone(&state.disk);
-        Ok(BlockDriver { geometry, disk, log_disk, state: Mutex::new(state) })
+        Ok(BlockDriver { geometry, disk, log_disk, state: Mutex::new(state), turn: Mutex::new(()) })
     }
 
     /// Sets the capacity of the write buffer. Later writes and [`Disk::work`] evict the excess.
@@ -147,6 +150,7 @@ impl BlockDriver {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, DriverState> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,7 +201,9 @@ impl Disk for BlockDriver {
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
         self.geometry.request(at, data.len())?;
-        self.change(|state| state.write(at, data))?;
+        let mut pace = self.change(|state| state.write(at, data))?;
+        // K10: each step takes the lock anew.
+        while self.change(|state| state.pace_step(&mut pace))? {}
         if persist == Persist::Through { self.flush() } else { Ok(()) }
     }
 

@@ -46,6 +46,16 @@ pub(super) const RESERVE_ZONE_COUNT: usize = 4;
 const MISSING_ZONE_COUNT_MAX: usize = 2;
 const _: () = assert!(MISSING_ZONE_COUNT_MAX < RESERVE_ZONE_COUNT);
 
+/// What is left of the work that a write of the host asks for.
+#[derive(Debug)]
+pub(super) struct Pace {
+    written: Blocks,
+    /// Blocks to move for the write buffer and the journal.
+    memory: u64,
+    /// The most that is left to clean; `None` before it is known.
+    cleaning: Option<u64>,
+}
+
 /// Everything that changes.
 #[derive(Debug)]
 pub(super) struct DriverState {
@@ -74,7 +84,7 @@ pub(super) struct DriverState {
     pub(super) lost: Regions,
     pub(super) evicting: Option<BlockRange>,
     pub(super) cleaning: Option<Cleaning>,
-    /// How many blocks cleaning owes for the host's writes; see [`DriverState::clean_at_pace`].
+    /// How many blocks cleaning owes for the host's writes; see [`DriverState::owe`].
     pub(super) debt: Debt,
     pub(super) writing: Option<CheckpointWriter>,
     pub(super) checkpointed: Checkpointed,
@@ -137,7 +147,8 @@ impl DriverState {
 
     // Requests of the host.
 
-    pub(super) fn write(&mut self, at: Lba, data: &[u8]) -> Result<(), DiskError> {
+    /// Takes what the host writes. The work that it asks for remains, for [`Self::pace_step`].
+    pub(super) fn write(&mut self, at: Lba, data: &[u8]) -> Result<Pace, DiskError> {
         let range = BlockRange::new(at, Blocks::holding(data.len() as u64));
         self.counters.host_blocks += range.len.get();
         if self.options.bypass_len <= range.len || self.buffer.capacity() < range.len {
@@ -162,7 +173,7 @@ impl DriverState {
         if GROUP_LEN <= self.pending.total() || WAITING_RECORD_COUNT_MAX <= self.records.len() {
             self.commit()?;
         }
-        self.pace(range.len)
+        Ok(Pace { written: range.len, memory: (3 * range.len.get()).max(64), cleaning: None })
     }
 
     /// Holds what a stream has written, and writes the parts that are complete to a data zone.
@@ -644,7 +655,9 @@ impl DriverState {
         if let Some(zone) = self.least_active() {
             let ranges: Vec<BlockRange> = self.copies.ranges_in(zone).collect();
             for batch in ranges.chunks(64) {
-                self.counters.journal_evicted_blocks += self.evict(batch)?;
+                self.evict(batch)?;
+                let len: Blocks = batch.iter().map(|range| range.len).sum();
+                self.counters.journal_evicted_blocks += len.get();
             }
         }
         loop {
@@ -726,17 +739,20 @@ impl DriverState {
 
     // Pace.
 
-    /// Does the amount of work that `written` blocks of the host ask for.
-    fn pace(&mut self, written: Blocks) -> Result<(), DiskError> {
-        let mut budget = (3 * written.get()).max(64);
-        while budget > 0 {
+    /// One step of the work that a write of the host asks for; returns whether there is more.
+    pub(super) fn pace_step(&mut self, pace: &mut Pace) -> Result<bool, DiskError> {
+        if pace.memory > 0 {
             let done = self.memory_step()?;
-            if done == 0 {
-                break;
-            }
-            budget = budget.saturating_sub(done);
+            pace.memory = if done == 0 { 0 } else { pace.memory.saturating_sub(done) };
+            return Ok(true);
         }
-        self.clean_at_pace(written)
+        let most = match pace.cleaning {
+            Some(most) => most,
+            None => self.owe(pace.written)?,
+        };
+        let paid = self.pay_step(most)?;
+        pace.cleaning = Some(most.saturating_sub(paid));
+        Ok(paid > 0)
     }
 
     /// One step of due work; returns the number of blocks moved, 0 if nothing is due.

@@ -38,6 +38,14 @@ impl DiskLayer for Meddled {
         self.drive.read_batch(requests)
     }
 
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        if let Some(mut meddler) = self.set(None) {
+            meddler();
+            self.set(Some(meddler));
+        }
+        self.drive.write(at, data, persist)
+    }
+
     fn pass_flush(&self) -> Result<(), DiskError> {
         if let Some(mut meddler) = self.set(None) {
             meddler();
@@ -111,6 +119,48 @@ fn a_flush_of_the_host_keeps_nobody_waiting() {
     driver.read(Lba::new(5), &mut found).unwrap();
     assert!(version_of(5, &found[..BLOCK_LEN_BYTES]) >= 2);
     assert_eq!(version_of(7, &found[2 * BLOCK_LEN_BYTES..]), 1);
+}
+
+/// K10: between two steps of a write, another request is served.
+#[test]
+fn a_write_takes_the_lock_for_a_step_at_a_time() {
+    let drive = SimDisk::builder(zoned(60, 64, 0)).memory().unwrap();
+    let drive = Arc::new(Meddled { drive, meddler: Mutex::new(None) });
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(100)).unwrap();
+    let driver = Arc::new(driver);
+    (0..90).for_each(|at| write(&driver, 2 * at, 0));
+    // Six blocks too many: each is evicted in a step of its own, with a write to the drive.
+    driver.set_buffer_len(Blocks::new(95));
+    let steps = Arc::new(AtomicU64::new(0));
+    let (asking, asked) = std::sync::mpsc::channel::<u64>();
+    let meddler = {
+        let (steps, driver) = (Arc::clone(&steps), Arc::downgrade(&driver));
+        // The step goes on when the other thread waits for its turn.
+        move || {
+            let driver = driver.upgrade().unwrap();
+            asking.send(steps.fetch_add(1, Ordering::Relaxed) + 1).unwrap();
+            while driver.turn.try_lock().is_ok() {
+                std::hint::spin_loop();
+            }
+        }
+    };
+    drive.set(Some(Box::new(meddler)));
+    let asked = Mutex::new(asked);
+    let served = fan_out(2, &[true, false], |&is_writer| {
+        let mut served = Vec::new();
+        if is_writer {
+            write(&driver, 1000, 0);
+            drop(drive.set(None));
+            return served;
+        }
+        while let Ok(step) = asked.lock().unwrap().recv() {
+            let state = driver.state();
+            served.push((step, steps.load(Ordering::Relaxed)));
+            drop(state);
+        }
+        served
+    });
+    assert_eq!(served[1], (1..=6).map(|step| (step, step)).collect::<Vec<_>>());
 }
 
 /// Between the lookup and the read, the zone of a block is written with other data: once, or before
