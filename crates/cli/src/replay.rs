@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use imbrex_bench::BenchError;
 use imbrex_bench::latency::LatencySummary;
 use imbrex_bench::replay::{
-    BareReport, ReplayOptions, ReplayReport, RequestFigures, replay, replay_bare,
+    BareReport, ReplayOptions, ReplayReport, ReplayUnit, RequestFigures, replay, replay_bare,
 };
 use imbrex_disk::ByteSize;
 use imbrex_disk_sim::Profile;
@@ -27,6 +27,12 @@ pub(crate) struct ReplayArgs {
     /// Format of the trace file [default: detected from its first bytes]
     #[arg(long, value_name = "FORMAT", value_enum)]
     trace_format: Option<TraceFormat>,
+    /// Replay in sectors of 512 bytes, as the paper's driver maps them, and not in blocks of 4096
+    ///
+    /// Requests of whole sectors are then as long as in the trace, and no edges are read. Steps of the driver's
+    /// work are an eighth as long.
+    #[arg(long)]
+    sectors: bool,
     /// Capacity of the write buffer; 0 for none
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     buffer: ByteSize,
@@ -113,6 +119,7 @@ impl ReplayArgs {
         })?;
         let options = ReplayOptions {
             trace: source(self.trace, self.trace_format)?,
+            unit: if self.sectors { ReplayUnit::Sector } else { ReplayUnit::Block },
             buffer_bytes: self.buffer.0,
             journal_bytes: self.journal.map(|size| size.0),
             eviction: match self.eviction {

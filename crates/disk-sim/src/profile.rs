@@ -270,6 +270,19 @@ impl Profile {
         Profile::from_toml(text)
     }
 
+    /// The same mechanics for blocks that stand for less: `count` of them have the length on the platter,
+    /// and take the time, of one block before. So 8 make a model of a drive with sectors of 512 bytes.
+    /// Lengths in blocks that the caller gives, such as the drive's, are of the new blocks.
+    #[must_use]
+    pub fn with_blocks_in_parts(mut self, count: u64) -> Profile {
+        self.platter.outer_track_blocks *= count;
+        self.platter.inner_track_blocks *= count;
+        self.electronics.interface_bytes_per_s *= count;
+        self.electronics.look_ahead_blocks *= count;
+        self.electronics.write_cache_blocks *= count;
+        self
+    }
+
     /// Reads a profile from TOML text. The files in `profiles/` show every field.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Replays for figures: a trace, a write buffer, an order of eviction and one of cleaning.
 
 use imbrex_bench::BenchError;
-use imbrex_bench::replay::{ReplayOptions, ReplayReport, replay, survey};
+use imbrex_bench::replay::{ReplayOptions, ReplayReport, ReplayUnit, replay, survey};
 use imbrex_translate::{CleaningOrder, EvictionOrder};
 use imbrex_workload::trace::{BundledTrace, Shape, TraceSource};
 use serde::{Serialize, Serializer};
@@ -153,7 +153,10 @@ impl ReplaySpec {
                 TraceSource::File { path: given.path.to_owned(), format: None }
             }
         };
+        // The paper's traces and its driver have sectors; ours and the shapes have blocks.
+        let is_given = matches!(self.trace, ReplayTrace::Given(_));
         ReplayOptions {
+            unit: if is_given { ReplayUnit::Sector } else { ReplayUnit::Block },
             buffer_bytes: self.buffer_bytes,
             journal_bytes: Some(self.journal_buffer_count * self.buffer_bytes),
             eviction: self.evicts,

@@ -28,11 +28,22 @@ const TRACK_LEN_BYTES: u64 = 1 << 20;
 
 /// An empty drive in memory.
 pub fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, BenchError> {
+    drive_in_parts(spec, 1, runtime)
+}
+
+/// Like [`drive`], with blocks of which `part_count` stand for one block of the profile. Lengths are of
+/// these blocks.
+pub(crate) fn drive_in_parts(
+    spec: &DriveSpec,
+    part_count: u64,
+    runtime: &Runtime,
+) -> Result<Arc<dyn Disk>, BenchError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| BenchError::Drive {
         drive: spec.profile.to_owned(),
         source,
     };
     let profile = Profile::by_name(spec.profile).map_err(|e| failed(e.into()))?;
+    let profile = profile.with_blocks_in_parts(part_count);
     let whole = geometry(spec.rule, spec.len_bytes).map_err(|e| failed(e.into()))?;
     let disk = SimDisk::builder(whole)
         .profile(profile)

@@ -15,6 +15,11 @@
 //! The same trace on the bare conventional drive shows what of a latency is the zones' and what the
 //! disk's ([`replay_bare`]).
 //!
+//! By default a block of the driver is a block of the drive. It can stand for a sector of 512 bytes instead
+//! ([`ReplayUnit::Sector`]), on a drive whose tracks have eight times as many. Then a trace of sectors is
+//! replayed as it is. A step of the driver's work, and a block of its own metadata, then stand for an
+//! eighth: latencies are those of a driver with steps of 512 KiB.
+//!
 //! Offsets and sizes that are not whole blocks of 4096 bytes are widened to blocks; a write then
 //! first reads the blocks at its edges. If most requests start at the same odd offset within a
 //! block (as on a partition that starts at sector 63), all requests are shifted to block boundaries
@@ -32,7 +37,7 @@ mod play;
 mod report;
 mod survey;
 
-pub use options::ReplayOptions;
+pub use options::{ReplayOptions, ReplayUnit};
 pub use report::{BareReport, BytesWritten, ReplayReport, RequestFigures, TableFigures};
 pub use survey::Survey;
 

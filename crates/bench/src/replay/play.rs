@@ -1,9 +1,9 @@
 //! The replay itself: drive, device, requests.
 
-use super::options::ReplayOptions;
+use super::options::{ReplayOptions, ReplayUnit};
 use super::report::{BareReport, BytesWritten, ReplayReport, RequestFigures, TableFigures};
 use super::survey::{Plan, Survey, blocks};
-use crate::emulated::{DriveRule, DriveSpec, drive};
+use crate::emulated::{DriveRule, DriveSpec, drive_in_parts};
 use crate::error::BenchError;
 use crate::latency::Latencies;
 use imbrex_clockwork::{Order, Runtime};
@@ -42,8 +42,8 @@ pub(super) fn play(
         return Err(BenchError::Options(format!(
             "the trace addresses {} bytes, and the device over this drive has {}; pass a larger \
              --drive-size, or --squeeze to leave out what is never touched",
-            Blocks::new(plan.len).bytes(),
-            Blocks::new(device_len).bytes()
+            options.unit.bytes(Blocks::new(plan.len)),
+            options.unit.bytes(Blocks::new(device_len))
         )));
     }
     let before = driver.driver_counters();
@@ -51,7 +51,7 @@ pub(super) fn play(
     let device = Arc::clone(&driver) as Arc<dyn Disk>;
     let mut player = Player::new(runtime, device, survey.shift_bytes, plan, options);
     player.driver = Some(driver);
-    player.tables = tables(device_len);
+    player.tables = tables(device_len, options.unit);
     let is_complete = player.play(trace, survey.requests, watch)?;
     player.count_evictions();
     Ok(player.report(is_complete, survey, &sizes, before))
@@ -65,9 +65,9 @@ pub(super) fn play_bare(
     watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
 ) -> Result<BareReport, BenchError> {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-    let Sizes { drive_bytes, .. } = Sizes::of(plan, options)?;
-    let spec = DriveSpec::whole(options.profile, DriveRule::Conventional, drive_bytes);
-    let device = drive(&spec, &runtime)?;
+    let Sizes { drive_bytes, drive_len, .. } = Sizes::of(plan, options)?;
+    let spec = DriveSpec::whole(options.profile, DriveRule::Conventional, drive_len.bytes());
+    let device = drive_in_parts(&spec, options.unit.part_count(), &runtime)?;
     fill(&*device, plan, &mut || watch(0, Some(survey.requests)))?;
     device.flush().map_err(disk_error("filling"))?;
     let mut player = Player::new(runtime, device, survey.shift_bytes, plan, options);
@@ -78,15 +78,20 @@ pub(super) fn play_bare(
 /// The lengths of the device and the drive.
 struct Sizes {
     journal_zone_count: u64,
+    /// In blocks of the driver, whatever they stand for.
+    drive_len: Blocks,
+    zone_len: Blocks,
+    /// What these stand for.
     drive_bytes: u64,
     prefilled_bytes: u64,
 }
 
 impl Sizes {
     fn of(plan: &Plan, options: &ReplayOptions) -> Result<Sizes, BenchError> {
-        let zone_len = Blocks::holding(options.zone_len_bytes).get();
-        let buffer_len = Blocks::holding(options.buffer_bytes).get();
-        let journal_len = options.journal_bytes.map(|bytes| Blocks::holding(bytes).get());
+        let unit = options.unit;
+        let zone_len = unit.holding(options.zone_len_bytes).get();
+        let buffer_len = unit.holding(options.buffer_bytes).get();
+        let journal_len = options.journal_bytes.map(|bytes| unit.holding(bytes).get());
         let journal_len = journal_len.unwrap_or(2 * buffer_len);
         let journal_zone_count = journal_len.div_ceil(zone_len).max(4);
         let used = plan.len.div_ceil(zone_data_len(Blocks::new(zone_len)).get()).max(1);
@@ -109,7 +114,7 @@ impl Sizes {
             used + spare <= data
         };
         let data = (data..).find(is_enough).unwrap_or(data);
-        let asked = options.drive_len_bytes.map(|bytes| Blocks::holding(bytes).get() / zone_len);
+        let asked = options.drive_len_bytes.map(|bytes| unit.holding(bytes).get() / zone_len);
         let zone_count = asked.unwrap_or(data + journal_zone_count);
         if zone_count > DRIVE_ZONE_COUNT_MAX {
             return Err(BenchError::Options(format!(
@@ -118,10 +123,13 @@ impl Sizes {
                  that the trace never touches"
             )));
         }
+        let drive_len = Blocks::new(zone_count * zone_len);
         Ok(Sizes {
             journal_zone_count,
-            drive_bytes: zone_count * Blocks::new(zone_len).bytes(),
-            prefilled_bytes: plan.prefill.iter().map(|run| run.len.bytes()).sum(),
+            drive_len,
+            zone_len: Blocks::new(zone_len),
+            drive_bytes: unit.bytes(drive_len),
+            prefilled_bytes: plan.prefill.iter().map(|run| unit.bytes(run.len)).sum(),
         })
     }
 }
@@ -134,8 +142,9 @@ fn make(
     options: &ReplayOptions,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<BlockDriver, BenchError> {
-    let rule = DriveRule::Zoned { zone_len_bytes: options.zone_len_bytes };
-    let disk = drive(&DriveSpec::whole(options.profile, rule, sizes.drive_bytes), runtime)?;
+    let rule = DriveRule::Zoned { zone_len_bytes: sizes.zone_len.bytes() };
+    let spec = DriveSpec::whole(options.profile, rule, sizes.drive_len.bytes());
+    let disk = drive_in_parts(&spec, options.unit.part_count(), runtime)?;
     let failed = |source: DriverError| BenchError::Driver { source };
     let unbuffered = DriverOptions {
         id: 1,
@@ -158,8 +167,8 @@ fn make(
     drop(driver);
     let mut wanted = DriverOptions { lists_evictions: true, ..unbuffered };
     if options.buffer_bytes > 0 {
-        wanted.buffer_len = Blocks::holding(options.buffer_bytes);
-        wanted.bypass_len = DriverOptions::default().bypass_len;
+        wanted.buffer_len = options.unit.holding(options.buffer_bytes);
+        wanted.bypass_len = options.unit.holding(DriverOptions::default().bypass_len.bytes());
     }
     BlockDriver::open(disk, &wanted).map_err(failed)
 }
@@ -213,8 +222,16 @@ fn check(buf: &[u8], start: Lba, may_be_blank: bool) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn tables(device_len: u64) -> Vec<(TableMapping, TableFigures)> {
-    let sectors = SectorRange::from(BlockRange::new(Lba::new(0), Blocks::new(device_len))).len;
+/// The sectors of a run of blocks.
+fn sectors(run: BlockRange, unit: ReplayUnit) -> SectorRange {
+    match unit {
+        ReplayUnit::Block => SectorRange::from(run),
+        ReplayUnit::Sector => SectorRange { start: run.start.get(), len: run.len.get() },
+    }
+}
+
+fn tables(device_len: u64, unit: ReplayUnit) -> Vec<(TableMapping, TableFigures)> {
+    let sectors = sectors(BlockRange::new(Lba::new(0), Blocks::new(device_len)), unit).len;
     let entries = ENTRY_SECTORS.iter().filter_map(|&entry| NonZeroU64::new(entry));
     let table = |entry: NonZeroU64| {
         let table = TableMapping::new(sectors, entry);
@@ -318,20 +335,20 @@ impl<'a> Player<'a> {
                 self.runtime.clock.advance_to_ns(arrival_ns);
             }
         }
-        let in_trace = blocks(request, self.shift_bytes);
+        let in_trace = blocks(request, self.shift_bytes, self.options.unit);
         let start = Lba::new(self.plan.place(in_trace.start.get()));
         let range = BlockRange::new(start, in_trace.len);
         let begin_ns = self.now_ns();
         match request.op {
             TraceOp::Read => {
                 self.reads += 1;
-                self.read_bytes += range.len.bytes();
+                self.read_bytes += self.options.unit.bytes(range.len);
                 self.read(range, false)?;
                 self.read_latencies.record(self.now_ns() - arrival_ns);
             }
             TraceOp::Write => {
                 self.writes += 1;
-                self.written_bytes += range.len.bytes();
+                self.written_bytes += self.options.unit.bytes(range.len);
                 self.read_edges(request, range)?;
                 mark(&mut self.buf, range);
                 let through = self.options.writes_through;
@@ -354,7 +371,7 @@ impl<'a> Player<'a> {
 
     /// Reads the blocks that a write covers only in part.
     fn read_edges(&mut self, request: TraceRequest, range: BlockRange) -> Result<(), BenchError> {
-        let block = BLOCK_LEN_BYTES as u64;
+        let block = self.options.unit.len_bytes();
         let first = request.offset_bytes + self.shift_bytes;
         let head = !first.is_multiple_of(block);
         let tail = !(first + request.len_bytes).is_multiple_of(block);
@@ -388,7 +405,7 @@ impl<'a> Player<'a> {
     }
 
     fn count_run(&mut self, run: BlockRange) {
-        let sectors = SectorRange::from(run);
+        let sectors = sectors(run, self.options.unit);
         for (table, figures) in &mut self.tables {
             figures.evicted_sectors += sectors.len;
             figures.written_sectors += table.evict(sectors).written.len;
@@ -422,13 +439,14 @@ impl<'a> Player<'a> {
         }
         let driver = self.driver.as_ref().expect("only a bare drive has no driver");
         let now = driver.driver_counters();
-        let bytes = |now: u64, before: u64| Blocks::new(now - before).bytes();
+        let unit = self.options.unit;
+        let bytes = |now: u64, before: u64| unit.bytes(Blocks::new(now - before));
         let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
         let timely_cleanings = now.timely_cleanings - before.timely_cleanings;
         ReplayReport {
             is_complete,
             survey,
-            device_bytes: self.device.geometry().len().bytes(),
+            device_bytes: unit.bytes(self.device.geometry().len()),
             drive_bytes: sizes.drive_bytes,
             prefilled_bytes: sizes.prefilled_bytes,
             requests: self.figures(),

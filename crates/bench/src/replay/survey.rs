@@ -1,6 +1,6 @@
 //! The blocks that a trace touches, found by reading it once.
 
-use super::options::ReplayOptions;
+use super::options::{ReplayOptions, ReplayUnit};
 use crate::error::BenchError;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba};
 use imbrex_translate::EvictionOrder;
@@ -73,8 +73,8 @@ pub(super) fn shift(trace: TraceReader) -> Result<u64, TraceError> {
 }
 
 /// The blocks that a request touches.
-pub(super) fn blocks(request: TraceRequest, shift_bytes: u64) -> BlockRange {
-    let block = BLOCK_LEN_BYTES as u64;
+pub(super) fn blocks(request: TraceRequest, shift_bytes: u64, unit: ReplayUnit) -> BlockRange {
+    let block = unit.len_bytes();
     let start = (request.offset_bytes + shift_bytes) / block;
     let end = (request.offset_bytes + shift_bytes + request.len_bytes).div_ceil(block);
     BlockRange::new(Lba::new(start), Blocks::new(end - start))
@@ -87,7 +87,11 @@ pub(super) fn survey(
     options: &ReplayOptions,
     watch: &mut dyn FnMut(u64, Option<u64>) -> bool,
 ) -> Result<(Survey, Plan), BenchError> {
-    let shift_bytes = shift(options.trace.open()?)?;
+    let unit = options.unit;
+    let shift_bytes = match unit {
+        ReplayUnit::Block => shift(options.trace.open()?)?,
+        ReplayUnit::Sector => 0,
+    };
     let mut trace = options.trace.open()?;
     let mut survey = Survey { shift_bytes, ..Survey::default() };
     let regions = || Regions::new(EvictionOrder::LargestRegion);
@@ -102,7 +106,7 @@ pub(super) fn survey(
         }
         survey.requests += 1;
         survey.duration_ns = request.at_ns;
-        let range = blocks(request, shift_bytes);
+        let range = blocks(request, shift_bytes, unit);
         touched.insert(range);
         match request.op {
             TraceOp::Write => {
@@ -125,10 +129,10 @@ pub(super) fn survey(
         return Err(BenchError::Options(message));
     }
     (survey.skipped, survey.late) = (trace.skipped_count(), trace.late_count());
-    survey.footprint_bytes = touched.total().bytes();
+    survey.footprint_bytes = unit.bytes(touched.total());
     let mut plan = Plan { moves: Vec::new(), len: 0, prefill: Vec::new() };
     if let TraceSource::Synthetic { shape, .. } = &options.trace {
-        plan.len = Blocks::holding(shape.end_bytes()).get();
+        plan.len = unit.holding(shape.end_bytes()).get();
         plan.prefill = vec![BlockRange::new(Lba::new(0), Blocks::new(plan.len))];
         return Ok((survey, plan));
     }

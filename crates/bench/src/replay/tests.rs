@@ -183,3 +183,57 @@ fn a_longer_journal_evicts_less() {
     let [short, long] = [of(None), of(Some(64 << 20))];
     assert!(short > 0 && long < short / 2, "{short} {long}");
 }
+
+/// Each write begins and ends in the middle of a block. As sectors nothing is widened and no edge is read.
+#[test]
+fn a_trace_of_sectors_is_replayed_in_sectors() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = "0,r,1024,512\n".to_owned();
+    for at in 1..200_u64 {
+        writeln!(text, "{},w,{},4096", at * 9000, 512 + 8192 * (at * 37 % 200)).unwrap();
+    }
+    let of = |unit| {
+        // One request of a whole block, so that no shift makes the others whole.
+        let options = ReplayOptions { unit, ..options(&dir, &text) };
+        let report = replay(&options, &mut |_, _| true).unwrap();
+        let bare = replay_bare(&options, &mut |_, _| true).unwrap();
+        assert_eq!(bare.drive_bytes, report.drive_bytes);
+        assert!(bare.requests.read_latency.mean_ns < 100_000_000);
+        report
+    };
+    let sectors = of(ReplayUnit::Sector);
+    assert_eq!((sectors.requests.edge_blocks, sectors.survey.shift_bytes), (0, 0));
+    assert_eq!(sectors.survey.footprint_bytes, 512 + 199 * 4096);
+    assert_eq!(sectors.requests.written_bytes, 199 * 4096);
+    assert_eq!(sectors.written.host_bytes, 199 * 4096);
+    assert_eq!(sectors.prefilled_bytes, 512);
+    let blocks = of(ReplayUnit::Block);
+    assert_eq!(blocks.survey.shift_bytes, 3584, "most begin at one odd sector");
+    // The same trace, moved by a sector for each request: no shift helps.
+    let mixed: String = (1..200_u64)
+        .map(|at| format!("{},w,{},4096\n", at * 9000, 512 * (17 * at % 3200)))
+        .collect();
+    let of = |unit| {
+        let options = ReplayOptions { unit, ..options(&dir, &mixed) };
+        replay(&options, &mut |_, _| true).unwrap()
+    };
+    let (blocks, sectors) = (of(ReplayUnit::Block), of(ReplayUnit::Sector));
+    assert!(blocks.requests.edge_blocks > 300 && sectors.requests.edge_blocks == 0);
+    assert_eq!(sectors.requests.written_bytes, 199 * 4096);
+    assert!(blocks.requests.written_bytes > 360 * 4096, "{}", blocks.requests.written_bytes);
+}
+
+/// A block in eight parts takes as long as a block: reads of the same bytes are as quick.
+#[test]
+fn a_drive_of_sectors_has_the_same_mechanics() {
+    let dir = tempfile::tempdir().unwrap();
+    let text: String = (0..300_u64)
+        .map(|at| format!("{},r,{},65536\n", at * 50_000, (at * 7919 % 4096) << 16))
+        .collect();
+    let mean = |unit| {
+        let options = ReplayOptions { unit, ..options(&dir, &text) };
+        replay_bare(&options, &mut |_, _| true).unwrap().requests.read_latency.mean_ns as f64
+    };
+    let (blocks, sectors) = (mean(ReplayUnit::Block), mean(ReplayUnit::Sector));
+    assert!((0.95..1.05).contains(&(sectors / blocks)), "{blocks} {sectors}");
+}

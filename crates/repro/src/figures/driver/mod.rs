@@ -300,7 +300,9 @@ fn conditions(size: &Size) -> String {
     let given: Vec<&str> = size.traces.iter().map(|given| given.name).collect();
     let given = match given.as_slice() {
         [] => String::new(),
-        names => format!(" Given as files: {}.", names.join(", ")),
+        names => {
+            format!(" Given as files, replayed in sectors of 512 bytes: {}.", names.join(", "))
+        }
     };
     format!(
         "Synthetic traces have the shape that the paper implies (decisions 25 and 46), at {} of \
