@@ -103,7 +103,14 @@ pub(super) fn format(
     let capacity = zones.zone_capacity;
     let wanted = journal_zone_count(options, capacity);
     let needed = wanted + POOL_ZONE_COUNT_MIN + u64::from(SUPERBLOCK_ZONE_COUNT);
-    let too_small = |needed| DriverError::TooSmall { got: living_count(&is_living), needed };
+    let too_small = |needed: u64| {
+        let got = living_count(&is_living);
+        let journal_fits = (got + wanted).saturating_sub(needed);
+        let len = Blocks::new(journal_fits * capacity.get() / 2);
+        let is_shorter = options.journal_zone_count == 0 && 4 <= journal_fits;
+        let buffer_fits = Some(len).filter(|len| is_shorter && len.bytes() >> 20 > 0);
+        DriverError::TooSmall { got, needed, buffer_fits }
+    };
     // The journal has the first zones, whatever their state.
     let mut counts = wanted as usize..=all.len();
     let count = counts.find(|&count| wanted <= living_count(&is_living[..count]));

@@ -2,7 +2,7 @@
 
 use super::mapping::MappingError;
 use crate::error::FormatFault;
-use imbrex_disk::DiskError;
+use imbrex_disk::{Blocks, DiskError};
 
 /// A block device that cannot be made or opened. A failed open changes nothing that matters, and can
 /// be tried again.
@@ -30,13 +30,17 @@ pub enum DriverError {
     /// The disk below has too few zones that can be written.
     #[error(
         "the drive has {got} sequential zones that can be written; superblocks, journal and \
-         cleaning need {needed}; use a longer drive, or one with shorter zones (an emulated one: --zone-len)"
+         cleaning need {needed}; {}use a longer drive, or one with shorter zones (an emulated one: --zone-len)",
+        shorter_buffer(.buffer_fits)
     )]
     TooSmall {
         /// How many it has.
         got: u64,
         /// How many are needed.
         needed: u64,
+        /// The longest write buffer with which the drive would do, if there is one: its journal takes
+        /// fewer zones.
+        buffer_fits: Option<Blocks>,
     },
     /// The zones of the disk below are too short for their number.
     #[error(
@@ -104,4 +108,11 @@ pub(super) fn broken(error: &MappingError) -> DiskError {
 
 pub(super) fn no_room(what: String) -> DiskError {
     DiskError::Host { what, source: std::io::Error::from(std::io::ErrorKind::StorageFull) }
+}
+
+/// What to do about a drive that is too short for its write buffer.
+fn shorter_buffer(fits: &Option<Blocks>) -> String {
+    fits.map_or(String::new(), |len| {
+        format!("pass a write buffer of at most {} MiB (--buffer), or ", len.bytes() >> 20)
+    })
 }

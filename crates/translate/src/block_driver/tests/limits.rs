@@ -139,3 +139,27 @@ fn a_shorter_last_zone_is_used_and_changes_nothing_else() {
         assert_eq!(other_count, journal_zone_count, "{lens:?}");
     }
 }
+
+/// A refusal names a write buffer that would do, and it does.
+#[test]
+fn a_drive_too_short_for_its_buffer_says_which_one_fits() {
+    let mut told_count = 0;
+    for zone_count in 10..60 {
+        let drive = Arc::new(SimDisk::builder(zoned(zone_count, 512, 0)).memory().unwrap());
+        let made = |buffer_len| {
+            let options = DriverOptions { journal_zone_count: 0, buffer_len, ..options(1) };
+            BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options)
+        };
+        let error = match made(Blocks::new(10_000)) {
+            Err(error @ DriverError::TooSmall { .. }) => error,
+            other => panic!("{zone_count} zones: {other:?}"),
+        };
+        let DriverError::TooSmall { buffer_fits, .. } = error else { unreachable!() };
+        let Some(fits) = buffer_fits else { continue };
+        let mib = format!("at most {} MiB", fits.bytes() >> 20);
+        assert!(error.to_string().contains(&mib), "{zone_count} zones: {error}");
+        made(fits).unwrap_or_else(|error| panic!("{zone_count} zones, {fits}: {error}"));
+        told_count += 1;
+    }
+    assert!(told_count > 20, "{told_count}");
+}
