@@ -26,8 +26,8 @@ pub struct BlockDriver {
     /// The disk, for flushes that the host asks for.
     log_disk: Arc<dyn Disk>,
     pub(super) state: Mutex<DriverState>,
-    /// K10: held while waiting for `state`, so that who asks for it between two steps of a write gets
-    /// it before the next step.
+    /// K10: a request holds this while it waits for `state`. So it gets `state` between two steps of a
+    /// write, before the next step.
     pub(super) turn: Mutex<()>,
 }
 
