@@ -243,6 +243,19 @@ impl SpaceUse {
     }
 }
 
+/// A part of a file in a region of the drive, such as a zone: its space comes back only when nothing in it is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionPart {
+    /// The number of the region.
+    pub region: u64,
+    /// How many bytes of it the file takes.
+    pub own_bytes: u64,
+    /// How many bytes of it all files take.
+    pub live_bytes: u64,
+    /// How many bytes of it are dead.
+    pub dead_bytes: u64,
+}
+
 /// What a file layer and its drive have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -321,6 +334,12 @@ pub trait Files: Send + Sync + Debug {
 
     /// How the space is used at present.
     fn space(&self) -> SpaceUse;
+
+    /// In which regions each of the named files lies. Where every file gives back its own space, and for a name that
+    /// is not there, the list is empty.
+    fn region_parts(&self, names: &[String]) -> Vec<Vec<RegionPart>> {
+        vec![Vec::new(); names.len()]
+    }
 
     /// How many names the file has: more than one if it was linked, 0 if there is no such file.
     fn name_count(&self, name: &str) -> usize;

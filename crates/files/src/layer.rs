@@ -9,7 +9,7 @@
 //! ```
 
 use crate::api::{
-    Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId, Work,
+    Commit, FileInfo, FileReader, Files, LogWriter, Persisted, RegionPart, SpaceUse, UnitId, Work,
 };
 use crate::catalog::{CatalogStore, Pair, read_image};
 use crate::check::{CheckReport, Checker, describe_catalog};
@@ -17,7 +17,7 @@ use crate::clean::{CleanJob, Cleaner};
 use crate::commit::Committer;
 use crate::edits::Commits;
 use crate::error::{FilesError, FlashError};
-use crate::file::Reader;
+use crate::file::{FileBody, Reader};
 use crate::file_buffer::FileBuffer;
 use crate::formatting::{FLASH_LAYOUT_NAME, FormatOptions, Plan};
 use crate::hints::{FileKind, Hints, Tier};
@@ -36,6 +36,7 @@ use imbrex_clockwork::{Job, Runtime};
 use imbrex_disk::{Activity, BlockRange, Disk, Handles};
 use parking_lot::Mutex;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An append-only file namespace on one disk; cheap to clone.
@@ -440,6 +441,36 @@ impl Files for FileLayer {
 
     fn reclaim(&self) -> Result<(), FilesError> {
         self.inner.reclaimer.reclaim()
+    }
+
+    fn region_parts(&self, names: &[String]) -> Vec<Vec<RegionPart>> {
+        let geometry = self.inner.disk.geometry();
+        let live = self.inner.committer.lock();
+        let bodies: Vec<_> = names
+            .iter()
+            .map(|name| live.bodies.get(&live.namespace.id_of(name)?).map(Arc::clone))
+            .collect();
+        drop(live);
+        self.inner.space.with(|map| {
+            let parts = |body: &Option<Arc<FileBody>>| {
+                let ranges = body.iter().flat_map(|body| body.ranges());
+                let zones =
+                    ranges.filter_map(|range| Some((geometry.zone_of(range.start)?, range.len)));
+                let mut own: BTreeMap<u32, u64> = BTreeMap::new();
+                zones.for_each(|(zone, len)| *own.entry(zone.0).or_default() += len.bytes());
+                let part = |(id, own_bytes): (u32, u64)| {
+                    let zone = map.zones().get(id as usize)?;
+                    Some(RegionPart {
+                        region: id.into(),
+                        own_bytes,
+                        live_bytes: zone.held.bytes(),
+                        dead_bytes: zone.dead().bytes(),
+                    })
+                };
+                own.into_iter().filter_map(part).collect()
+            };
+            bodies.iter().map(parts).collect()
+        })
     }
 
     fn space(&self) -> SpaceUse {

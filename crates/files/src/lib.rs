@@ -53,7 +53,8 @@ mod stats;
 pub mod tiers;
 
 pub use api::{
-    AppRecord, Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId, Work,
+    AppRecord, Commit, FileInfo, FileReader, Files, LogWriter, Persisted, RegionPart, SpaceUse,
+    UnitId, Work,
 };
 pub use batch::{FileRange, read_together};
 pub use error::FilesError;

@@ -3,6 +3,7 @@
 use crate::batch::KeyspaceId;
 use crate::compaction::plan::{Plan, Windows};
 use crate::version::edit::LogId;
+use crate::version::rested::Rested;
 use crate::version::{KeyRange, LEVEL_COUNT, TableId, TableSlot};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,6 +113,8 @@ pub(crate) struct Plans {
     pub(crate) cleaning: Option<KeyspaceId>,
     /// Files with values that are damaged: they are not cleaned.
     pub(crate) unclean: BTreeSet<TableId>,
+    /// Files with values that cleaning wrote.
+    pub(crate) rested: Rested,
     /// For each cut of the store, the first log after it. A memtable that begins with that log or a
     /// later one is not flushed.
     pub(crate) cuts: Vec<LogId>,

@@ -157,9 +157,9 @@ impl KeyspaceState {
         (bits, ratio)
     }
 
-    /// Whether its compactions and stalls depend on how much more may be written.
+    /// Whether its compactions, its cleanings or its stalls depend on how much more may be written.
     pub(crate) fn minds_slack(&self) -> bool {
-        self.fitted.compaction == CompactionKind::Lazy
+        self.fitted.compaction == CompactionKind::Lazy || self.fitted.values_apart_from_bytes > 0
     }
 
     /// Whether writers stall until compaction has caught up, apart from the space that they wait for.

@@ -26,7 +26,7 @@
 //!   S5  After a close has returned, the store does not change any more, whatever calls still run.
 
 pub(crate) mod admission;
-mod cleaning;
+pub(crate) mod cleaning;
 pub(crate) mod commit;
 pub(crate) mod compacting;
 pub(crate) mod due;
@@ -124,6 +124,8 @@ pub(crate) struct Store {
     pub(crate) compaction_tried_at: Mutex<Option<CompactionTriedAt>>,
     /// The space when a cleaning of values found too little.
     pub(crate) cleaning_blocked_at: Mutex<Option<CompactionTriedAt>>,
+    /// Whether values are being cleaned.
+    pub(crate) is_cleaning: AtomicBool,
     /// The number of background jobs; a close waits for them.
     pub(crate) jobs: JobCount,
     pub(crate) is_closing: AtomicBool,
@@ -192,6 +194,7 @@ impl Store {
             is_compaction_blocked: AtomicBool::new(false),
             compaction_tried_at: Mutex::default(),
             cleaning_blocked_at: Mutex::default(),
+            is_cleaning: AtomicBool::new(false),
             jobs: JobCount::default(),
             is_closing: AtomicBool::new(false),
             compacting: Compacting::default(),
@@ -421,6 +424,10 @@ impl Store {
             let own = keyspace.pressure(&self.options, &self.limits, slack_bytes);
             bits |= own.0;
             slowdown = slowdown.max(own.1);
+        }
+        if let Some(own) = self.cleaning_slowdown() {
+            bits |= gate::SLOWDOWN;
+            slowdown = slowdown.max(own);
         }
         self.slowdown_bytes_per_byte.store(slowdown, Ordering::Relaxed);
         if self.is_flash_crowded() {

@@ -15,10 +15,12 @@
 //! Cost: one read of the drive for each value.
 
 use super::format::{corrupt, read_u32, read_u64};
+use super::reading::read_range;
 use super::values::{PLACE_LEN_BYTES, ValuePlace, Values};
 use crate::EngineError;
 use crate::key::ApartEntry;
 use imbrex_files::{Activity, FileReader};
+use std::ops::Range;
 use std::sync::Arc;
 
 const PLACE_AT: usize = 8;
@@ -86,6 +88,34 @@ impl ApartPlace {
         Some(ApartPlace { origin: read_u64(entry, 0)?, place, frame_len_bytes })
     }
 
+    /// Where the holder's file has the value, with what lies between its parts.
+    pub(crate) fn range(self) -> Range<u64> {
+        let at = self.place.position().offset();
+        let ranges = self.place.position().ranges(self.len_bytes(), self.frame_len_bytes as usize);
+        at..ranges.last().map_or(at, |range| range.end)
+    }
+
+    /// The value of `user_key` from the bytes of [`ApartPlace::range`] in the holder's file, which is called `name`.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`]: the value is not the one that was written.
+    pub(crate) fn value_in(
+        self,
+        name: &str,
+        user_key: &[u8],
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), EngineError> {
+        out.clear();
+        let at = self.place.position().offset();
+        let ranges = self.place.position().ranges(self.len_bytes(), self.frame_len_bytes as usize);
+        for range in ranges {
+            let part = bytes.get((range.start - at) as usize..(range.end - at) as usize);
+            out.extend_from_slice(part.unwrap_or_default());
+        }
+        self.check(name, user_key, out)
+    }
+
     /// Reads the value of `user_key` from the holder's `file`, for `activity`.
     ///
     /// # Errors
@@ -104,10 +134,27 @@ impl ApartPlace {
     }
 }
 
+/// Reads `range` of a `file` with values.
+///
+/// # Errors
+/// [`EngineError::Corrupt`]: the file is shorter. [`EngineError::Files`].
+pub(crate) fn read_values<'a>(
+    file: &dyn FileReader,
+    range: Range<u64>,
+    scratch: &'a mut Vec<u8>,
+) -> Result<&'a [u8], EngineError> {
+    if range.is_empty() || file.len_bytes() < range.end {
+        return if range.is_empty() { Ok(&[]) } else { Err(no_place(file.name())) };
+    }
+    read_range(file, "value", range, scratch)
+}
+
 /// The first keys of a file that cleaning wrote: from here on it has keys, by place.
 pub(crate) const MOVED_KEYS: &[u8] = b"k";
 const MOVED_VALUES: u8 = b'v';
 const PLACE_KEY_LEN_BYTES: usize = 16;
+/// The length of the keys of both entries for a value.
+pub(crate) const MOVED_KEY_LEN_BYTES: u64 = 1 + PLACE_KEY_LEN_BYTES as u64;
 
 /// A place as a key: by origin, and in the order of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -42,7 +42,9 @@ pub(crate) mod varint;
 mod verify;
 mod written;
 
-pub(crate) use apart::{ApartPlace, MOVED_KEYS, MovedKey, no_place};
+pub(crate) use apart::{
+    ApartPlace, MOVED_KEY_LEN_BYTES, MOVED_KEYS, MovedKey, no_place, read_values,
+};
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use filter::key_hash;
 pub(crate) use format::BlockHandle;
@@ -51,7 +53,7 @@ pub(crate) use found::FoundFooter;
 pub(crate) use histogram::HistogramBuilder;
 pub(crate) use histogram::{HISTOGRAM_LEN_BYTES_MIN, Histogram};
 pub(crate) use index::IndexPartition;
-pub(crate) use iter::TableReadOptions;
+pub(crate) use iter::{TableIter, TableReadOptions};
 pub(crate) use level_iter::{LevelIter, SortedRun};
 pub(crate) use mend::mend_from_copies;
 pub(crate) use origin::{

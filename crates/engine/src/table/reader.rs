@@ -386,7 +386,7 @@ impl Table {
 
     /// The entry of `block` that `target` asks for.
     #[inline]
-    fn search(
+    pub(super) fn search(
         &self,
         handle: BlockHandle,
         block: &[u8],
@@ -404,7 +404,10 @@ impl Table {
     }
 
     /// The position of the first block that could have `target` or a later key.
-    fn find_block(&self, target: InternalKey<'_>) -> Result<Option<BlockHandle>, EngineError> {
+    pub(super) fn find_block(
+        &self,
+        target: InternalKey<'_>,
+    ) -> Result<Option<BlockHandle>, EngineError> {
         let find = |partition: &IndexPartition| {
             let index = partition.find(target);
             (index < partition.len()).then(|| partition.handle(index))
@@ -567,7 +570,7 @@ impl Table {
 
     /// The raw bytes of a data block: in place if the block is not compressed, else in `raw`.
     #[inline]
-    fn borrow_raw<'a>(
+    pub(super) fn borrow_raw<'a>(
         &self,
         offset: u64,
         block: StoredBlock<'a>,

@@ -88,6 +88,15 @@ impl<S> Holders<S> {
         self.held.iter().map(|(&origin, held)| (origin, held))
     }
 
+    /// The length of the live values in each file that has some.
+    pub(crate) fn live_bytes(&self) -> BTreeMap<TableId, u64> {
+        let mut live: BTreeMap<TableId, u64> = BTreeMap::new();
+        for held in self.held.values() {
+            *live.entry(held.file).or_default() += held.live_bytes;
+        }
+        live
+    }
+
     /// The files that are in no level.
     pub(crate) fn alone(&self) -> impl Iterator<Item = &Arc<S>> {
         self.alone.values().map(|alone| &alone.slot)

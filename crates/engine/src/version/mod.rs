@@ -25,6 +25,7 @@ pub(crate) mod format;
 pub(crate) mod holders;
 pub(crate) mod names;
 pub(crate) mod partitions;
+pub(crate) mod rested;
 pub(crate) mod shape;
 pub(crate) mod state;
 #[cfg(test)]
@@ -508,6 +509,29 @@ impl Version {
         }
     }
 
+    /// The file that has a value of `user_key` now.
+    ///
+    /// # Errors
+    /// [`EngineError::Corrupt`]: there is no such holder.
+    pub(crate) fn holder_of(
+        &self,
+        place: ApartPlace,
+        user_key: &[u8],
+    ) -> Result<(&Arc<TableSlot>, &Arc<dyn FileReader>), EngineError> {
+        let held = self.holders.get(TableId(place.origin));
+        held.and_then(|held| Some((&held.slot, held.slot.file()?))).ok_or_else(|| {
+            EngineError::Corrupt {
+                structure: "value",
+                file: TableId(place.origin).file_name(),
+                offset: 0,
+                reason: format!(
+                    "the value of key {} is in it, but the store has no such file",
+                    user_key.escape_ascii()
+                ),
+            }
+        })
+    }
+
     /// Reads a value that is in the file of another table than its entry, of `user_key`.
     ///
     /// # Errors
@@ -520,18 +544,7 @@ impl Version {
         cache: &Arc<BlockCache>,
         out: &mut Vec<u8>,
     ) -> Result<(), EngineError> {
-        let held = self.holders.get(TableId(place.origin));
-        let Some((slot, file)) = held.and_then(|held| Some((&held.slot, held.slot.file()?))) else {
-            return Err(EngineError::Corrupt {
-                structure: "value",
-                file: TableId(place.origin).file_name(),
-                offset: 0,
-                reason: format!(
-                    "the value of key {} is in it, but the store has no such file",
-                    user_key.escape_ascii()
-                ),
-            });
-        };
+        let (slot, file) = self.holder_of(place, user_key)?;
         if slot.meta.id.0 == place.origin {
             return place.read(file, user_key, Activity::User, out);
         }

@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering;
 const SLOWDOWN_STRIDE_BYTES: u64 = 2 << 20;
 /// A long write waits for at most so many strides, which is less than a second of a drive's time.
 const SLOWDOWN_STRIDE_COUNT_MAX: u64 = 32;
+/// While values are cleaned it waits for fewer, because cleaning writes a whole output in one step.
+const CLEANING_STRIDE_COUNT_MAX: u64 = 12;
 
 /// Stalls or refuses a write, according to the gate.
 #[cold]
@@ -153,7 +155,9 @@ pub(crate) fn stall_slowdown(store: &Store, len_bytes: u64) -> Result<(), Engine
         return Ok(());
     }
     let start_ns = store.runtime.clock.now_ns();
-    let awaited_bytes = strides.min(SLOWDOWN_STRIDE_COUNT_MAX) * SLOWDOWN_STRIDE_BYTES;
+    let is_cleaning = store.is_cleaning.load(Ordering::Acquire);
+    let most = if is_cleaning { CLEANING_STRIDE_COUNT_MAX } else { SLOWDOWN_STRIDE_COUNT_MAX };
+    let awaited_bytes = strides.min(most) * SLOWDOWN_STRIDE_BYTES;
     let goal = store.tally.background_bytes.load(Ordering::Relaxed) + awaited_bytes;
     let mut ready = || {
         store.gate() & !gate::FLASH_CROWDED != gate::SLOWDOWN

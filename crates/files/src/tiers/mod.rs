@@ -78,7 +78,7 @@ pub use crate::error::FlashError;
 pub use crate::formatting::FLASH_LAYOUT_NAME;
 
 use crate::api::{
-    Commit, FileInfo, FileReader, Files, LogWriter, Persisted, SpaceUse, UnitId, Work,
+    Commit, FileInfo, FileReader, Files, LogWriter, Persisted, RegionPart, SpaceUse, UnitId, Work,
 };
 use crate::catalog::FileId;
 use crate::error::FilesError;
@@ -249,6 +249,10 @@ impl Files for TieredFiles {
 
     fn reclaim(&self) -> Result<(), FilesError> {
         self.main.reclaim()
+    }
+
+    fn region_parts(&self, names: &[String]) -> Vec<Vec<RegionPart>> {
+        self.main.region_parts(names)
     }
 
     fn space(&self) -> SpaceUse {
