@@ -34,7 +34,7 @@ pub(crate) struct SalvageArgs {
     /// The store to take, if the drive has traces of several: an id in hexadecimal
     #[arg(long, value_name = "ID", value_parser = store_id)]
     store: Option<u64>,
-    /// Write to a target that holds entries; entries of the same keys are overwritten
+    /// Write to a target that holds entries, but no objects; entries of the same keys are overwritten
     #[arg(long)]
     add: bool,
 }

@@ -10,7 +10,8 @@
 //! Invariants
 //!   S1  Nothing is written to the source.
 //!   S2  The target is a valid store, however far the salvage gets.
-//!   S3  A target that holds entries is refused, unless the caller allows it.
+//!   S3  A target that holds entries is refused, unless the caller allows it. A target with objects is refused always:
+//!       uploads of both stores have the same numbers, and one's chunks would take the place of the other's.
 
 pub use imbrex_engine::salvage::{Doubt, FoundReport, KeyspaceCopy};
 
@@ -22,6 +23,7 @@ use imbrex_disk::Disk;
 use imbrex_engine::salvage::{Found, StoreTrace, Traces, copy_store, doubts_of, has_entries};
 use imbrex_engine::{Db, OpenMode, Watch};
 use imbrex_files::raw::RawDrive;
+use imbrex_objects::Objects;
 use imbrex_translate::FixedBands;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,7 @@ pub struct SalvageOptions {
     pub ignore_catalog: bool,
     /// The store to take, if the drive was formatted several times: an id that the refusal lists.
     pub store: Option<u64>,
-    /// Whether the target may hold entries. Those of the same keys are overwritten.
+    /// Whether the target may hold entries. Those of the same keys are overwritten. It may not hold objects.
     pub add: bool,
 }
 
@@ -77,7 +79,8 @@ impl SalvageReport {
 ///
 /// # Errors
 /// [`ErrorKind::AlreadyExists`]: the target holds entries. [`ErrorKind::NotAStore`]: nothing of a store was found.
-/// [`ErrorKind::InvalidArgument`]: the drive has traces of several stores. [`ErrorKind::NoSpace`]: the target is too
+/// [`ErrorKind::InvalidArgument`]: the drive has traces of several stores, or the target holds objects.
+/// [`ErrorKind::NoSpace`]: the target is too
 /// small; what was written stays. Else as [`crate::Options::open_read_only`].
 pub fn salvage(
     source: impl AsRef<Path>,
@@ -98,7 +101,7 @@ pub fn salvage_path(
     options: &SalvageOptions,
     watch: &mut Watch<'_>,
 ) -> Result<SalvageReport, Error> {
-    check_target(target, options)?;
+    check_target(source, target, options)?;
     let flash = options.flash.clone().map_or(FlashPath::NotNamed, FlashPath::At);
     let paths = DrivePaths { flash, is_read_only: true, ..DrivePaths::of(source) };
     let found = paths.find()?;
@@ -117,7 +120,7 @@ pub fn salvage_drives(
     options: &SalvageOptions,
     watch: &mut Watch<'_>,
 ) -> Result<SalvageReport, Error> {
-    check_target(target, options)?;
+    check_target(source, target, options)?;
     let mut salvage = Salvage { source, target, options, report: SalvageReport::default() };
     let runtime = Runtime::threads(1);
     let no_catalog = match options.ignore_catalog {
@@ -141,7 +144,17 @@ pub fn salvage_drives(
     Ok(report)
 }
 
-fn check_target(target: &Db, options: &SalvageOptions) -> Result<(), Error> {
+fn check_target(source: &Path, target: &Db, options: &SalvageOptions) -> Result<(), Error> {
+    for name in target.keyspace_names() {
+        if Objects::are_in(&target.keyspace(&name)?)? {
+            let message = format!(
+                "cannot salvage {}: the keyspace {name} of the target holds objects, whose data would mix with those \
+                 of the salvaged ones; salvage to an empty store, and copy the objects from there",
+                source.display()
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+    }
     if options.add || !has_entries(target)? {
         return Ok(());
     }

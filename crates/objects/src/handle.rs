@@ -77,6 +77,14 @@ impl Objects {
         Ok(objects)
     }
 
+    /// Whether `keyspace` is one of objects, or was. Cost: one read.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Engine`].
+    pub fn are_in(keyspace: &Keyspace) -> Result<bool, ObjectsError> {
+        Ok(keyspace.get(HEADER_KEY)?.is_some())
+    }
+
     /// Refuses a keyspace of plain entries, and a header of a later version.
     fn check_kind(&self) -> Result<(), ObjectsError> {
         match self.header() {

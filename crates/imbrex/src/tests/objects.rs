@@ -2,6 +2,7 @@
 
 use super::{place, refused, small};
 use crate::emulated::SimDisk;
+use crate::salvage::{SalvageOptions, salvage};
 use crate::{ErrorKind, ObjectBatch, Objects, Options, Store, WriteOptions};
 use imbrex_clockwork::{Order, Prng, Runtime, seeds};
 use imbrex_disk::{Blocks, Disk};
@@ -274,6 +275,30 @@ fn checkpoints_and_backups_have_objects() {
     );
     let copied = crate::open_read_only(&copy).unwrap().objects().unwrap();
     assert_eq!(read(&copied, "film").unwrap(), film);
+}
+
+/// Once, `add` overwrote chunks with those of the other store that had the same numbers: objects had each other's data.
+#[test]
+fn nothing_is_salvaged_to_a_store_with_objects() {
+    let (dir, path) = place();
+    let create = |name: &str| small().values_apart_from(64 << 10).create(dir.path().join(name));
+    let lost = small().values_apart_from(64 << 10).create(&path).unwrap();
+    let (ours, theirs) = (data(1, 3 * MIB), data(2, 3 * MIB));
+    lost.objects().unwrap().put("film", "", &theirs, NOT_SYNCED).unwrap();
+    drop(lost);
+    let target = create("target.imbrex").unwrap();
+    target.objects().unwrap().put("song", "", &ours, NOT_SYNCED).unwrap();
+    for add in [false, true] {
+        let options = SalvageOptions { add, ..SalvageOptions::default() };
+        let place = path.to_str().unwrap();
+        let wanted = [place, "the keyspace default", "holds objects", "an empty store"];
+        refused(salvage(&path, &target, &options), ErrorKind::InvalidArgument, &wanted);
+    }
+    assert_eq!(read(&target.objects().unwrap(), "song").unwrap(), ours);
+    assert_eq!(read(&target.objects().unwrap(), "film"), None);
+    let empty = create("empty.imbrex").unwrap();
+    salvage(&path, &empty, &SalvageOptions::default()).unwrap();
+    assert_eq!(read(&empty.objects().unwrap(), "film").unwrap(), theirs);
 }
 
 #[test]
