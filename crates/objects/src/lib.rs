@@ -23,7 +23,7 @@
 //!   O4  A reader reads the object that it opened, at a snapshot, even if the object is replaced or deleted meanwhile.
 //!   O5  A writer that changes manifests holds one lock from reading the old ones until the batch is visible. No writer
 //!       waits for the drive's flush with it.
-//!   O6  The memory of an upload is one chunk, that of a reader one chunk.
+//!   O6  The memory of an upload is one chunk, that of a reader four chunks, and twice that while it reads.
 //!
 //! Cost: a put writes its data once to the log, and one small entry. A read looks up the manifest, then each chunk that
 //! it touches; a range reads whole chunks. Replacing or deleting writes one small entry for each chunk, or one for all if

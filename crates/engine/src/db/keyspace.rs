@@ -10,6 +10,7 @@ use crate::key::{Kind, Seq};
 use crate::options::{KeyspaceOptions, ReadOptions, WriteOptions};
 use crate::read::get::get;
 use crate::read::range::{ReadAheadTotals, sources};
+use crate::read::together::get_together;
 use crate::read::{Entries, Iter, IterSources, ReadApart};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -180,6 +181,30 @@ impl Keyspace {
         let view = self.state.view();
         self.state.check_exists()?;
         get(&view, key.as_ref(), seq, &store.cache)
+    }
+
+    /// The values that `keys` had at `snapshot`, in the order of `keys`. Values that are apart are read with one batch,
+    /// and neighbours on the drive with one read.
+    ///
+    /// Cost: a look-up for each key; memory for all values, and for the bytes that were read for them.
+    ///
+    /// # Errors
+    /// The errors of [`Keyspace::get_at`], for any of the keys. It does not show for which: get them one by one then.
+    pub fn get_together_at<K: AsRef<[u8]>>(
+        &self,
+        snapshot: &Snapshot,
+        keys: &[K],
+    ) -> Result<Vec<Option<Bytes>>, EngineError> {
+        let store = self.store();
+        store.runtime.scheduler.yield_now();
+        for key in keys {
+            check_key(key.as_ref())?;
+        }
+        let seq = self.check_snapshot(snapshot)?;
+        // Load the view before the check: a dropped keyspace has an empty view.
+        let view = self.state.view_arc();
+        self.state.check_exists()?;
+        get_together(&view, keys, seq, &store.cache)
     }
 
     /// The values of all `keys` at one moment, in the order of `keys`.

@@ -5,46 +5,71 @@ use crate::key::Seq;
 use crate::memtable::{MemState, Memtable};
 use crate::store::view::SuperVersion;
 use crate::table::cache::BlockCache;
-use crate::table::{TableLookup, key_hash};
+use crate::table::{ApartPlace, TableLookup, key_hash};
 use crate::version::TableSlot;
 use bytes::Bytes;
 use std::sync::Arc;
 
+/// A value, or where it is.
+pub(crate) enum Found {
+    Value(Bytes),
+    Apart(ApartPlace),
+}
+
 /// Returns the value of `user_key` as of `snapshot`.
-///
-/// Sources are searched from the newest to the oldest. The first one that has an entry or a range
-/// tombstone for the key decides (V2).
+#[inline]
 pub(crate) fn get(
     view: &SuperVersion,
     user_key: &[u8],
     snapshot: Seq,
     cache: &Arc<BlockCache>,
 ) -> Result<Option<Bytes>, EngineError> {
+    Ok(match find(view, user_key, snapshot, cache)? {
+        None => None,
+        Some(Found::Value(value)) => Some(value),
+        Some(Found::Apart(place)) => {
+            let mut value = Vec::new();
+            view.version.read_apart(place, user_key, cache, &mut value)?;
+            Some(Bytes::from(value))
+        }
+    })
+}
+
+/// Finds the value of `user_key` as of `snapshot`, without reading one that is apart.
+///
+/// Sources are searched from the newest to the oldest. The first one that has an entry or a range
+/// tombstone for the key decides (V2).
+pub(crate) fn find(
+    view: &SuperVersion,
+    user_key: &[u8],
+    snapshot: Seq,
+    cache: &Arc<BlockCache>,
+) -> Result<Option<Found>, EngineError> {
     for slot in [&view.active].into_iter().chain(&view.immutables) {
         match ask_memtable(&slot.mem, user_key, snapshot) {
             Verdict::Silent => {}
             Verdict::Deleted => return Ok(None),
-            Verdict::Value(value) => return Ok(Some(value)),
+            Verdict::Found(found) => return Ok(Some(found)),
         }
     }
     let hash = key_hash(user_key);
     for level in &view.version.levels {
         if let Some(cover) = level.cover() {
             for slot in cover.at(user_key) {
-                match ask_table(view, slot, (user_key, hash), snapshot, cache)? {
+                match ask_table(slot, (user_key, hash), snapshot, cache)? {
                     Verdict::Silent => {}
                     Verdict::Deleted => return Ok(None),
-                    Verdict::Value(value) => return Ok(Some(value)),
+                    Verdict::Found(found) => return Ok(Some(found)),
                 }
             }
             continue;
         }
         for run in &level.runs {
             let Some(slot) = run.find(user_key) else { continue };
-            match ask_table(view, slot, (user_key, hash), snapshot, cache)? {
+            match ask_table(slot, (user_key, hash), snapshot, cache)? {
                 Verdict::Silent => {}
                 Verdict::Deleted => return Ok(None),
-                Verdict::Value(value) => return Ok(Some(value)),
+                Verdict::Found(found) => return Ok(Some(found)),
             }
         }
     }
@@ -56,12 +81,11 @@ pub(crate) fn get(
 enum Verdict {
     Silent,
     Deleted,
-    Value(Bytes),
+    Found(Found),
 }
 
 #[inline]
 fn ask_table(
-    view: &SuperVersion,
     slot: &TableSlot,
     (user_key, hash): (&[u8], u64),
     snapshot: Seq,
@@ -74,11 +98,11 @@ fn ask_table(
     };
     Ok(match (table.get(user_key, hash, snapshot)?, cover) {
         (TableLookup::Missing, None) => Verdict::Silent,
-        (TableLookup::Value { value, seq }, cover) if Some(seq) > cover => Verdict::Value(value),
+        (TableLookup::Value { value, seq }, cover) if Some(seq) > cover => {
+            Verdict::Found(Found::Value(value))
+        }
         (TableLookup::Apart { place, seq }, cover) if Some(seq) > cover => {
-            let mut value = Vec::new();
-            view.version.read_apart(place, user_key, cache, &mut value)?;
-            Verdict::Value(Bytes::from(value))
+            Verdict::Found(Found::Apart(place))
         }
         _ => Verdict::Deleted,
     })
@@ -89,7 +113,7 @@ fn ask_memtable(mem: &Memtable, user_key: &[u8], snapshot: Seq) -> Verdict {
     let cover = mem.max_seq_covering(user_key, snapshot);
     match mem.get(user_key, snapshot) {
         Some(found) if Some(found.seq) > cover => match found.state {
-            MemState::Value(value) => Verdict::Value(value),
+            MemState::Value(value) => Verdict::Found(Found::Value(value)),
             MemState::Deleted => Verdict::Deleted,
         },
         None if cover.is_none() => Verdict::Silent,

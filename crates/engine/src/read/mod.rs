@@ -12,6 +12,7 @@ pub(crate) mod get;
 mod iter;
 pub(crate) mod range;
 pub(crate) mod run;
+pub(crate) mod together;
 
 pub use entries::{Entries, prefix_end};
 

@@ -277,6 +277,55 @@ fn checkpoints_and_backups_have_objects() {
     assert_eq!(read(&copied, "film").unwrap(), film);
 }
 
+/// Between two reads of the drive the platter turns on: a stream of chunks that were read one by one lost a part of a turn
+/// with each.
+#[test]
+fn chunks_that_follow_one_another_are_read_together() {
+    let (machine, store) = Machine::new(1 << 30);
+    let objects = store.objects().unwrap();
+    let film = data(1, 64 * MIB);
+    for (name, len) in [("clip", 2 * MIB + 300_000), ("film", film.len())] {
+        let mut upload = objects.upload();
+        upload.write(&film[..len]).unwrap();
+        upload.finish(name, "", WriteOptions::SYNC).unwrap();
+    }
+    store.flush().unwrap();
+    store.compact().unwrap();
+    let cost = |read: &mut dyn FnMut(&mut crate::ObjectReader) -> Vec<u8>, name: &str| {
+        let mut reader = objects.reader(name).unwrap().unwrap();
+        // The index of each file is read once.
+        let whole = read(&mut reader);
+        let before = machine.disk.counters();
+        let mut reader = objects.reader(name).unwrap().unwrap();
+        assert!(read(&mut reader) == whole && film.starts_with(&whole), "{name}");
+        let now = machine.disk.counters();
+        (now.reads - before.reads, now.seeks - before.seeks, (now.busy_ns - before.busy_ns) / 1000)
+    };
+    let mut apart = |reader: &mut crate::ObjectReader| {
+        let count = reader.stat().len_bytes.div_ceil(MIB as u64);
+        // Backwards, so that no chunk seems to follow the last one.
+        let mut chunks: Vec<_> = (0..count)
+            .rev()
+            .map(|number| reader.read_range(number * MIB as u64, MIB).unwrap())
+            .collect();
+        chunks.reverse();
+        chunks.concat()
+    };
+    let mut stream = |reader: &mut crate::ObjectReader| {
+        let mut out = Vec::new();
+        reader.read_to_end(&mut out).unwrap();
+        out
+    };
+    let mut range = |reader: &mut crate::ObjectReader| reader.read_range(0, usize::MAX).unwrap();
+    for name in ["clip", "film"] {
+        let apart = cost(&mut apart, name);
+        let (stream, range) = (cost(&mut stream, name), cost(&mut range, name));
+        println!("{name}: {apart:?}, {stream:?}, {range:?}: reads, seeks, us");
+        assert!(range.0 < apart.0 && range.2 < apart.2, "{name}: {apart:?}, {range:?}");
+        assert!(stream.0 < apart.0 && stream.2 < apart.2, "{name}: {apart:?}, {stream:?}");
+    }
+}
+
 /// Once, `add` overwrote chunks with those of the other store that had the same numbers: objects had each other's data.
 #[test]
 fn nothing_is_salvaged_to_a_store_with_objects() {
