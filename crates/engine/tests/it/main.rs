@@ -19,6 +19,7 @@ mod model;
 mod offload;
 mod policies;
 mod power_cut;
+mod resting;
 mod salvage;
 mod scrub;
 mod set_aside;
