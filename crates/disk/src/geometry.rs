@@ -265,6 +265,24 @@ impl Geometry {
         [before.unwrap_or(nothing), behind.unwrap_or(nothing)]
     }
 
+    /// The reads that together read `range`: one for each zone on a strict drive, which reads no
+    /// sequential zone together with another one; the whole range on every other disk.
+    pub fn read_parts(&self, range: BlockRange) -> impl Iterator<Item = BlockRange> + '_ {
+        let is_strict = self.zones().is_some_and(|zones| zones.strict_reads);
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            if at >= range.end() {
+                return None;
+            }
+            let zone =
+                self.zone_of(at).filter(|_| is_strict).and_then(|zone| self.zone_range(zone));
+            let end = zone.map_or(range.end(), |zone| zone.end().min(range.end()));
+            let part = BlockRange::new(at, end - at);
+            at = end;
+            Some(part)
+        })
+    }
+
     /// The parts into which a write is cut by what they destroy: one part for each interlaced
     /// track, in ascending order, or the whole write under the other rules. A part may destroy what
     /// an earlier one wrote.

@@ -111,9 +111,17 @@ impl RawDrive {
     /// # Errors
     /// [`FilesError::Disk`].
     pub fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), FilesError> {
-        self.disk
-            .read(Lba::new(at), buf)
-            .map_err(|source| FilesError::Disk { what: format!("reading block {at}"), source })
+        let range = BlockRange::new(Lba::new(at), Blocks::holding(buf.len() as u64));
+        let mut rest = buf;
+        for part in self.disk.geometry().read_parts(range) {
+            let (now, later) = rest.split_at_mut(part.len.bytes() as usize);
+            let what = || format!("reading block {}", part.start.get());
+            self.disk
+                .read(part.start, now)
+                .map_err(|source| FilesError::Disk { what: what(), source })?;
+            rest = later;
+        }
+        Ok(())
     }
 }
 

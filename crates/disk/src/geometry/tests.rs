@@ -129,6 +129,23 @@ fn interlaced_tracks_tile_the_disk_bottom_first() {
 }
 
 #[test]
+fn a_strict_drive_is_read_zone_by_zone() {
+    let parts =
+        |geometry: Geometry, range: BlockRange| geometry.read_parts(range).collect::<Vec<_>>();
+    let strict = zoned(300, |zones| zones.zone_len = Blocks::new(100)).unwrap();
+    assert_eq!(parts(strict, range(50, 250)), [range(50, 100), range(100, 200), range(200, 250)]);
+    assert_eq!(parts(strict, range(100, 101)), [range(100, 101)]);
+    assert_eq!(parts(strict, range(7, 7)), []);
+    // Past the end, the read itself reports the error.
+    assert_eq!(parts(strict, range(250, 350)), [range(250, 300), range(300, 350)]);
+    let lenient = zoned(300, |zones| {
+        (zones.zone_len, zones.strict_reads) = (Blocks::new(100), false);
+    });
+    assert_eq!(parts(lenient.unwrap(), range(50, 250)), [range(50, 250)]);
+    assert_eq!(parts(interlaced(46, 10, 8), range(3, 40)), [range(3, 40)]);
+}
+
+#[test]
 fn a_bottom_write_reaches_the_two_tracks_above_it_and_a_top_write_none() {
     let geometry = interlaced(46, 10, 8);
     let check = |write: BlockRange, before: Option<BlockRange>, behind: Option<BlockRange>| {

@@ -150,15 +150,22 @@ fn read(disk: &dyn Disk, range: BlockRange) -> Result<Vec<u8>, DiskError> {
     if bytes.is_empty() {
         return Ok(bytes);
     }
-    match disk.read(range.start, &mut bytes) {
-        // Zones can be shorter than the piece, and a strict drive reads one zone at a time.
-        Err(error) if error.is_damage() || matches!(error, DiskError::ReadBoundary { .. }) => {}
-        done => return done.map(|()| bytes),
-    }
-    for (block, at) in bytes.chunks_mut(BLOCK_LEN_BYTES).zip(range.start.get()..) {
-        match disk.read(Lba::new(at), block) {
-            Err(error) if error.is_damage() => block.fill(0),
-            done => done?,
+    let mut rest = &mut bytes[..];
+    for part in disk.geometry().read_parts(range) {
+        let (now, later) = rest.split_at_mut(part.len.bytes() as usize);
+        rest = later;
+        match disk.read(part.start, now) {
+            Err(error) if error.is_damage() => {}
+            done => {
+                done?;
+                continue;
+            }
+        }
+        for (block, at) in now.chunks_mut(BLOCK_LEN_BYTES).zip(part.start.get()..) {
+            match disk.read(Lba::new(at), block) {
+                Err(error) if error.is_damage() => block.fill(0),
+                done => done?,
+            }
         }
     }
     Ok(bytes)
