@@ -63,7 +63,11 @@ impl Policy for Smrdb {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
         let run_count = situation.version.levels[0].runs.len();
         let options = situation.options;
-        let due_count = options.l0_compact_run_count.min(options.l0_slowdown_run_count);
+        let full = options.l0_compact_run_count.min(options.l0_slowdown_run_count);
+        let (due_count, overlap_count_max) = match situation.is_eager {
+            true => (1, (options.overlap_count_max / 2).max(1)),
+            false => (full, options.overlap_count_max),
+        };
         let down = |due_count: u32| {
             let reason = Reason::Runs { run_count };
             (run_count >= due_count as usize).then(|| plan_down(situation, reason)).flatten()
@@ -77,9 +81,7 @@ impl Policy for Smrdb {
                 .or_else(|| plan_deletes(situation))
                 .or_else(|| plan_joins(situation));
         }
-        down(due_count)
-            .or_else(|| overlaps(options.overlap_count_max))
-            .or_else(|| plan_deletes(situation))
+        down(due_count).or_else(|| overlaps(overlap_count_max)).or_else(|| plan_deletes(situation))
     }
 
     fn plan_manual(
@@ -117,13 +119,14 @@ fn plan_down(situation: &Situation<'_>, reason: Reason) -> Option<Plan> {
     oldest_first.into_iter().find_map(|start| {
         let from_0 = choose_level_0(situation, start)?;
         let candidates = overlapping(level_1, &from_0);
-        if from_0.tables.len() == 1 && candidates.is_empty() && !from_0.is_on_flash() {
-            return build(situation, &from_0, &TableClosure::default(), Work::Move, reason);
-        }
         let merge = |from_1: &TableClosure| build(situation, &from_0, from_1, Work::Merge, reason);
         let victims = by_sequentiality(situation, candidates, &from_0);
-        // An output may always be added above the existing tables. That costs only reads.
-        first_that(level_1, victims, merge).or_else(|| merge(&TableClosure::default()))
+        // The tables may always go above the existing ones. That costs only reads. One alone would
+        // come out as it went in, so it moves.
+        let is_lone = from_0.tables.len() == 1 && !from_0.is_on_flash();
+        let work = if is_lone { Work::Move } else { Work::Merge };
+        let above = || build(situation, &from_0, &TableClosure::default(), work, reason);
+        first_that(level_1, victims, merge).or_else(above)
     })
 }
 
