@@ -185,6 +185,8 @@ Status ImbrexEnv::GetChildren(const std::string& path, std::vector<std::string>*
   result->clear();
   imbrex_names* names = nullptr;
   imbrex_status status = imbrex_list(drive_->get(), path.c_str(), &names);
+  // As a listing of the host's directory begins with them.
+  if (status == IMBREX_STATUS_OK) *result = {".", ".."};
   size_t count = status == IMBREX_STATUS_OK ? imbrex_names_count(names) : 0;
   for (size_t i = 0; i < count; i++) result->push_back(imbrex_names_get(names, i));
   if (status == IMBREX_STATUS_OK) imbrex_names_close(names);

@@ -206,8 +206,9 @@ IOStatus ImbrexFileSystem::AreFilesSame(const std::string& one, const std::strin
     if (!status.ok()) return status;
   }
   if (stats[0].is_dir || stats[1].is_dir) {
-    // RocksDB then compares paths itself, and a directory has only one.
-    return IOStatus::NotSupported("AreFilesSame", "directories");
+    // A directory has only one path.
+    *same = stats[0].is_dir && stats[1].is_dir && Normal(one) == Normal(two);
+    return IOStatus::OK();
   }
   std::string ids[2];
   const std::string* paths[2] = {&one, &two};

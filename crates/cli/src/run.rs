@@ -60,6 +60,18 @@ impl Database {
 /// Programs of RocksDB that take the file system as an argument.
 const TAKE_FS_URI: [&str; 3] = ["db_bench", "ldb", "sst_dump"];
 
+/// Commands of `ldb` that refuse every argument but the path of the database. The adapter finds the drive
+/// in the environment.
+const TAKE_PATH_ONLY: [&str; 2] = ["create_column_family", "drop_column_family"];
+
+/// Whether the program `name` takes the file system as an argument, which `args` do not give yet.
+fn takes_uri(name: &str, args: &[OsString]) -> bool {
+    let has = |is: &dyn Fn(&str) -> bool| args.iter().any(|arg| is(&arg.to_string_lossy()));
+    let is_given = has(&|arg| arg.starts_with("--fs_uri") || arg.starts_with("--env_uri"));
+    let takes_path_only = name == "ldb" && has(&|arg| TAKE_PATH_ONLY.contains(&arg));
+    TAKE_FS_URI.contains(&name) && !is_given && !takes_path_only
+}
+
 /// Arguments of `imbrex run`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
@@ -108,12 +120,7 @@ impl RunArgs {
         };
         let mut command = Command::new(program.path());
         command.args(args);
-        let is_told = args.iter().any(|arg| {
-            let arg = arg.to_string_lossy();
-            arg.starts_with("--fs_uri") || arg.starts_with("--env_uri")
-        });
-        let takes_uri = database == Database::Rocksdb && !is_told;
-        if takes_uri && TAKE_FS_URI.contains(&program.name()) {
+        if database == Database::Rocksdb && takes_uri(program.name(), args) {
             command.arg(format!("--fs_uri={uri}"));
         }
         command.env("LD_PRELOAD", program::with_preload(&adapter));
@@ -229,4 +236,29 @@ fn stats(found: &Value) -> Report {
         report.row(name, grouped(number(key)), number(key));
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::takes_uri;
+    use std::ffi::OsString;
+
+    #[test]
+    fn only_programs_and_commands_that_take_the_file_system_get_it() {
+        let takes = |line: &str| {
+            let mut words = line.split(' ');
+            let name = words.next().unwrap();
+            takes_uri(name, &words.map(OsString::from).collect::<Vec<_>>())
+        };
+        assert!(takes("ldb --db=/db put a b"));
+        assert!(takes("ldb --db=/db list_column_families"));
+        assert!(takes("db_bench --benchmarks=fillseq"));
+        assert!(!takes("ldb --db=/db create_column_family one"));
+        assert!(!takes("ldb drop_column_family one --db=/db"));
+        assert!(!takes("ldb --db=/db --fs_uri=imbrex://other scan"));
+        assert!(!takes("db_bench --env_uri=imbrex://other"));
+        assert!(!takes("db_stress --ops_per_thread=9"));
+        // For another program, the word is a key or a value.
+        assert!(takes("db_bench create_column_family"));
+    }
 }
