@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Busy {
     tables: BTreeSet<TableId>,
     pub(crate) outputs: Vec<(u8, KeyRange)>,
+    /// Where a running flush writes to below level 0. No plan writes to the range there meanwhile.
+    pub(crate) flush: Option<(u8, KeyRange)>,
     /// The running plans, by their first table, for the metrics.
     running: BTreeMap<TableId, RunningPlan>,
     /// For each table set aside: the error that it failed with, and what the operator can do.
@@ -93,13 +95,15 @@ impl Busy {
         self.set_aside.contains_key(&table.meta.id)
     }
 
-    /// Whether a running plan writes to `level`.
+    /// Whether a running plan writes to `level`. No flush writes to the levels that callers ask for.
     pub(crate) fn writes_level(&self, level: u8) -> bool {
         self.outputs.iter().any(|(l, _)| *l == level)
     }
 
+    /// Whether a running plan or flush writes to `range` of `level`.
     pub(crate) fn writes_to(&self, level: u8, range: &KeyRange) -> bool {
-        self.outputs.iter().any(|(l, r)| *l == level && r.overlaps(range))
+        let held = self.outputs.iter().chain(&self.flush);
+        held.into_iter().any(|(l, r)| *l == level && r.overlaps(range))
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Reason {
     Len { level: u8 },
     /// Too many tables of a level cover one key.
     Overlaps { table_count: usize },
+    /// Gets have often looked in a table of this level and found nothing.
+    Misses { level: u8 },
     /// Tables consist of deletes that hide data below.
     Deletes { level: u8 },
     /// The drive or its catalog is nearly full.
@@ -43,6 +45,7 @@ impl fmt::Display for Reason {
             Reason::Overlaps { table_count } => {
                 write!(f, "{table_count} tables over one key")
             }
+            Reason::Misses { level } => write!(f, "gets miss a table of level {level}"),
             Reason::Deletes { level } => write!(f, "deletes in level {level}"),
             Reason::Space { level } => write!(f, "space is short, garbage below level {level}"),
             Reason::PartitionRuns { level, run_count } => {

@@ -3,7 +3,7 @@
 use crate::compaction::busy::Busy;
 use crate::compaction::plan::{Plan, TableFacts, Windows, Work};
 use crate::options::{CompactionKind, KeyspaceOptions};
-use crate::version::{LEVEL_COUNT, RunId, TableMeta, TableSlot, Version};
+use crate::version::{LEVEL_COUNT, RunId, TableId, TableMeta, TableSlot, Version};
 use bytes::Bytes;
 use std::fmt;
 
@@ -41,6 +41,8 @@ pub(crate) struct Situation<'a> {
     /// The windows of the last plan.
     pub(crate) windows: &'a Windows,
     pub(crate) facts: &'a dyn TableFacts,
+    /// A table that gets have missed too often, and its level.
+    pub(crate) missed: Option<(u8, TableId)>,
     /// Space is short: what frees most for each byte moved goes first, and deletes must reach the
     /// data they hide, whatever that costs.
     pub(crate) is_space_short: bool,

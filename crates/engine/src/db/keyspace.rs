@@ -2,6 +2,7 @@
 
 use crate::EngineError;
 use crate::batch::{KeyspaceId, check_key, check_range, check_value};
+use crate::compaction::policy::as_leveldb::counts_misses;
 use crate::compaction::situation::ManualRange;
 use crate::db::Db;
 use crate::db::shared::Shared;
@@ -15,6 +16,7 @@ use crate::read::{Entries, Iter, IterSources, ReadApart};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::store::keyspace::KeyspaceState;
+use crate::store::view::SuperVersion;
 use crate::table::{ApartPlace, TableReadOptions, no_place};
 use crate::version::{KeyRange, RunId};
 use crate::watch::{Watch, unwatched};
@@ -161,7 +163,7 @@ impl Keyspace {
         let view = self.state.view();
         let seq = store.visible();
         self.state.check_exists()?;
-        get(&view, key, seq, &store.cache)
+        self.get_in(&view, key, seq)
     }
 
     /// The value that `key` had at `snapshot`.
@@ -180,7 +182,27 @@ impl Keyspace {
         // Load the view before the check: a dropped keyspace has an empty view.
         let view = self.state.view();
         self.state.check_exists()?;
-        get(&view, key.as_ref(), seq, &store.cache)
+        self.get_in(&view, key.as_ref(), seq)
+    }
+
+    /// The value of `key` in `view`, as of `seq`.
+    #[inline]
+    fn get_in(
+        &self,
+        view: &SuperVersion,
+        key: &[u8],
+        seq: Seq,
+    ) -> Result<Option<Bytes>, EngineError> {
+        let store = self.store();
+        let mut missed = None;
+        let value = get(view, key, seq, &store.cache, &mut missed)?;
+        if let Some((level, slot)) = missed
+            && counts_misses(&self.state.fitted)
+            && self.state.missed.count(&view.version, level, slot)
+        {
+            store.runtime.scheduler.notify();
+        }
+        Ok(value)
     }
 
     /// The values that `keys` had at `snapshot`, in the order of `keys`. Values that are apart are read with one batch,
@@ -227,7 +249,7 @@ impl Keyspace {
         self.state.check_exists()?;
         let mut values = vec![None; keys.len()];
         for at in order {
-            values[at] = get(&view, keys[at].as_ref(), seq, &store.cache)?;
+            values[at] = self.get_in(&view, keys[at].as_ref(), seq)?;
         }
         Ok(values)
     }

@@ -614,7 +614,7 @@ impl<'a> Rebuild<'a> {
         let Some(slot) = self.slots.remove(&id) else { return Ok(()) };
         let Some(keyspace) = self.store.keyspace(id) else { return Ok(()) };
         slot.mem.freeze();
-        let mut task = flush_task(self.store, &keyspace, &slot, Source::Logs);
+        let mut task = flush_task(self.store, &keyspace, &slot, Source::Logs, 0);
         while !task.step(self.store, u64::MAX)? {}
         self.outputs.push(task.finish(self.store)?);
         Ok(())

@@ -61,7 +61,8 @@ impl Options {
 
 impl KeyspaceOptions {
     /// LevelDB 1.19: tables of 4 MiB; level 0 goes down at 4 runs, slows writes at 8 and stops them
-    /// at 12; level 1 of 10 MiB, factor 10; one victim at a time, round-robin; no filters.
+    /// at 12; level 1 of 10 MiB, factor 10; one victim at a time, round-robin; no filters. Flushes go
+    /// as deep as level 2 where nothing is in the way, and tables that gets miss often go down.
     pub fn leveldb_1_19() -> KeyspaceOptions {
         KeyspaceOptions {
             table_len_bytes: 4 << 20,

@@ -17,14 +17,17 @@ pub(crate) enum Found {
 }
 
 /// Returns the value of `user_key` as of `snapshot`.
+///
+/// `missed`: as for [`find`].
 #[inline]
-pub(crate) fn get(
-    view: &SuperVersion,
+pub(crate) fn get<'a>(
+    view: &'a SuperVersion,
     user_key: &[u8],
     snapshot: Seq,
     cache: &Arc<BlockCache>,
+    missed: &mut Option<(u8, &'a TableSlot)>,
 ) -> Result<Option<Bytes>, EngineError> {
-    Ok(match find(view, user_key, snapshot, cache)? {
+    Ok(match find(view, user_key, snapshot, cache, missed)? {
         None => None,
         Some(Found::Value(value)) => Some(value),
         Some(Found::Apart(place)) => {
@@ -38,12 +41,14 @@ pub(crate) fn get(
 /// Finds the value of `user_key` as of `snapshot`, without reading one that is apart.
 ///
 /// Sources are searched from the newest to the oldest. The first one that has an entry or a range
-/// tombstone for the key decides (V2).
-pub(crate) fn find(
-    view: &SuperVersion,
+/// tombstone for the key decides (V2). If more than one table is asked, `missed` becomes the first of
+/// them, with its level.
+pub(crate) fn find<'a>(
+    view: &'a SuperVersion,
     user_key: &[u8],
     snapshot: Seq,
     cache: &Arc<BlockCache>,
+    missed: &mut Option<(u8, &'a TableSlot)>,
 ) -> Result<Option<Found>, EngineError> {
     for slot in [&view.active].into_iter().chain(&view.immutables) {
         match ask_memtable(&slot.mem, user_key, snapshot) {
@@ -53,9 +58,14 @@ pub(crate) fn find(
         }
     }
     let hash = key_hash(user_key);
-    for level in &view.version.levels {
+    let mut first = None;
+    for (number, level) in (0..).zip(&view.version.levels) {
         if let Some(cover) = level.cover() {
             for slot in cover.at(user_key) {
+                match first {
+                    None => first = Some((number, &**slot)),
+                    Some(_) => *missed = first,
+                }
                 match ask_table(slot, (user_key, hash), snapshot, cache)? {
                     Verdict::Silent => {}
                     Verdict::Deleted => return Ok(None),
@@ -66,6 +76,10 @@ pub(crate) fn find(
         }
         for run in &level.runs {
             let Some(slot) = run.find(user_key) else { continue };
+            match first {
+                None => first = Some((number, &**slot)),
+                Some(_) => *missed = first,
+            }
             match ask_table(slot, (user_key, hash), snapshot, cache)? {
                 Verdict::Silent => {}
                 Verdict::Deleted => return Ok(None),

@@ -48,7 +48,7 @@ pub(crate) fn get_together(
     let mut values = vec![None; keys.len()];
     let mut apart = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        match find(view, key.as_ref(), snapshot, cache)? {
+        match find(view, key.as_ref(), snapshot, cache, &mut None)? {
             None => {}
             Some(Found::Value(value)) => values[at] = Some(value),
             Some(Found::Apart(place)) => {

@@ -78,6 +78,7 @@ pub(crate) fn present<'a>(
     Situation {
         is_space_short: is_space_short(store),
         is_eager: store.compacting.is_eager(),
+        missed: keyspace.missed.table(),
         ..situation(store, keyspace, version, state, room)
     }
 }
@@ -102,6 +103,7 @@ pub(crate) fn situation<'a>(
         cursors: &state.cursors,
         windows: &state.windows,
         facts: store,
+        missed: None,
         is_space_short: false,
         is_eager: false,
         room,

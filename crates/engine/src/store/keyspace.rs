@@ -18,6 +18,7 @@ use crate::compaction::situation::Pressure;
 use crate::options::{CompactionKind, KeyspaceOptions, Options};
 use crate::store::gate;
 use crate::store::limits::Limits;
+use crate::store::missed::Missed;
 use crate::store::view::{MemSlot, SuperVersion};
 use crate::version::Version;
 use crate::version::edit::LogId;
@@ -40,6 +41,7 @@ pub(crate) struct KeyspaceState {
     /// Held while the view is replaced.
     swap: Mutex<()>,
     pub(crate) is_dropped: AtomicBool,
+    pub(crate) missed: Missed,
 }
 
 impl KeyspaceState {
@@ -57,6 +59,7 @@ impl KeyspaceState {
             view: ArcSwap::from_pointee(view),
             swap: Mutex::default(),
             is_dropped: AtomicBool::new(false),
+            missed: Missed::default(),
         }
     }
 

@@ -36,6 +36,7 @@ pub(crate) mod job_count;
 pub(crate) mod keyspace;
 mod lifetime;
 pub(crate) mod limits;
+pub(crate) mod missed;
 mod moment;
 mod pinned;
 mod slices;

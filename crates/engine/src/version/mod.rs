@@ -46,7 +46,7 @@ pub(crate) use names::TableId;
 use partitions::Partitions;
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::atomic::{self, AtomicBool};
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 /// The number of levels.
@@ -219,13 +219,16 @@ pub(crate) struct TableSlot {
     is_silent: AtomicBool,
     /// Whether the attached file is on the flash drive.
     is_on_flash: AtomicBool,
+    /// How many gets have looked in the table and then in another.
+    miss_count: AtomicU64,
 }
 
 impl TableSlot {
     pub(crate) fn new(meta: TableMeta) -> Arc<TableSlot> {
         let (file, table) = Default::default();
         let (is_silent, is_on_flash) = Default::default();
-        Arc::new(TableSlot { meta, file, table, is_silent, is_on_flash })
+        let miss_count = AtomicU64::default();
+        Arc::new(TableSlot { meta, file, table, is_silent, is_on_flash, miss_count })
     }
 
     /// A table whose file is on the flash drive.
@@ -245,7 +248,17 @@ impl TableSlot {
             table: self.table.clone(),
             is_silent: copy(&self.is_silent),
             is_on_flash: copy(&self.is_on_flash),
+            miss_count: AtomicU64::default(),
         })
+    }
+
+    /// Counts a get that looked in the table and then in another. Returns how many there were.
+    pub(crate) fn note_miss(&self) -> u64 {
+        self.miss_count.fetch_add(1, atomic::Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn forget_misses(&self) {
+        self.miss_count.store(0, atomic::Ordering::Relaxed);
     }
 
     /// This slot with the metadata `meta`, which may only have a later front (V5).

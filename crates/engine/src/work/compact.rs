@@ -513,7 +513,7 @@ fn next_manual(
     match &next {
         ManualPlan::Run(plan) => begin_compaction(store, state, plan, is_first),
         // No plan runs that this call could wait for.
-        ManualPlan::Wait if state.busy.is_idle() => {
+        ManualPlan::Wait if state.busy.is_idle() && state.busy.flush.is_none() => {
             if let Some(why) = state.busy.blocked_by() {
                 return Err(EngineError::SetAside { reason: why.to_owned() });
             }

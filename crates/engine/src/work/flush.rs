@@ -1,4 +1,5 @@
-//! Flushing: a frozen memtable becomes tables of level 0, and its logs are removed.
+//! Flushing: a frozen memtable becomes tables of level 0, or of a level below where that is LevelDB's
+//! rule (`policy::as_leveldb`), and its logs are removed.
 //!
 //! Flushes run one memtable at a time, and the oldest of a keyspace first: a run in level 0 is
 //! newer than those flushed before it (V2).
@@ -24,7 +25,11 @@ use crate::compaction::busy::Plans;
 use crate::compaction::merge::output::{OutputSpec, Replaced, Source};
 use crate::compaction::merge::streams::Streams;
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
-use crate::memtable::MemtableIter;
+use crate::compaction::policy::as_leveldb::flush_level;
+use crate::compaction::policy::sets;
+use crate::first_reads::SeekTo;
+use crate::iter::InternalIter;
+use crate::memtable::{Memtable, MemtableIter};
 use crate::options::CompactionKind;
 use crate::range_del::FragmentedTombstones;
 use crate::store::commit::Change;
@@ -35,8 +40,9 @@ use crate::store::view::MemSlot;
 use crate::store::writer::Writer;
 use crate::store::{Store, gate};
 use crate::version::edit::LogId;
-use crate::version::{RunId, TableSlot};
+use crate::version::{KeyRange, RunId, TableSlot};
 use crate::work::logs;
+use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{CommitKind, GroupId, Tier};
 use parking_lot::MutexGuard;
@@ -51,31 +57,37 @@ pub(crate) struct Flush {
     task: Option<MergeTask<MemtableIter>>,
     /// Whether the task turns the log into a table.
     is_banded: bool,
+    /// The level that the tables go to.
+    level: u8,
     start_ns: u64,
 }
 
-/// The merge that writes a memtable to level 0.
+/// The merge that writes a memtable to `level`.
 pub(crate) fn flush_task(
     store: &Store,
     keyspace: &KeyspaceState,
     slot: &MemSlot,
     source: Source,
+    level: u8,
 ) -> MergeTask<MemtableIter> {
     let group = store.new_id();
     let band = slot.band().filter(|_| source == Source::Memory).cloned();
     let version = Arc::clone(&keyspace.view().version);
     let spec = OutputSpec {
         keyspace: keyspace.id,
-        level: 0,
-        run: RunId(group),
+        level,
+        run: if level == 0 { RunId(group) } else { RunId::ONLY },
         group: GroupId(group),
         options: keyspace.fitted.clone(),
         is_bottom: false,
-        grandparents: if band.is_some() { Vec::new() } else { next_level(store, keyspace) },
+        grandparents: match band {
+            Some(_) => Vec::new(),
+            None => next_level(store, keyspace, level),
+        },
         borders: if band.is_some() { Vec::new() } else { version.partitions.cuts.clone() },
         streams: Streams::of_partitions(keyspace.id, &version),
         tombstones: FragmentedTombstones::default(),
-        is_together: false,
+        is_together: sets::is_set(&keyspace.fitted, level),
         tier: match source {
             Source::Memory => store.flush_tier(&version, slot),
             // A recovery adds its tables in one commit, for which the main drive has kept room.
@@ -96,24 +108,24 @@ pub(crate) fn flush_task(
     MergeTask::new(slot.mem.iter(), merge)
 }
 
-/// The tables of level 1, if tables share zones and the level is one run. A table over much of them
-/// could go down only with all of that. With lazy leveling the level below is no obstacle.
-fn next_level(store: &Store, keyspace: &KeyspaceState) -> Vec<Arc<TableSlot>> {
+/// The tables of the level below `level`, if tables share zones and it is one run. A table over much of
+/// them could go down only with all of that. With lazy leveling the level below is no obstacle.
+fn next_level(store: &Store, keyspace: &KeyspaceState, level: u8) -> Vec<Arc<TableSlot>> {
     if keyspace.fitted.compaction == CompactionKind::Lazy {
         return Vec::new();
     }
     let takes_zones = store.files.space().grain_bytes > 0;
-    match &keyspace.view().version.levels[1].runs[..] {
+    match &keyspace.view().version.levels[usize::from(level) + 1].runs[..] {
         [run] if !takes_zones => run.tables.clone(),
         _ => Vec::new(),
     }
 }
 
 impl Flush {
-    fn new(store: &Store, keyspace: Arc<KeyspaceState>, slot: Arc<MemSlot>) -> Flush {
+    fn new(store: &Store, keyspace: Arc<KeyspaceState>, slot: Arc<MemSlot>, level: u8) -> Flush {
         let is_banded = slot.band().is_some();
-        let task = Some(flush_task(store, &keyspace, &slot, Source::Memory));
-        Flush { keyspace, slot, task, is_banded, start_ns: store.runtime.clock.now_ns() }
+        let task = Some(flush_task(store, &keyspace, &slot, Source::Memory, level));
+        Flush { keyspace, slot, task, is_banded, level, start_ns: store.runtime.clock.now_ns() }
     }
 
     /// Works on about `len_bytes`; returns true once the flush is durable. A failed flush releases
@@ -127,7 +139,7 @@ impl Flush {
             self.slot.band().into_iter().for_each(|band| band.spoil());
             *self = Flush {
                 start_ns: self.start_ns,
-                ..Flush::new(store, Arc::clone(&self.keyspace), Arc::clone(&self.slot))
+                ..Flush::new(store, Arc::clone(&self.keyspace), Arc::clone(&self.slot), self.level)
             };
             return Ok(false);
         }
@@ -172,8 +184,46 @@ fn next_flush(store: &Store, at_all_costs: bool) -> Option<Flush> {
     // Under the same lock as the check that the keyspace is not dropped: a drop checks for running
     // flushes under it.
     plans.flushing = Some(keyspace.id);
+    let level = reserve_level(store, &keyspace, &slot, &mut plans);
     drop(plans);
-    Some(Flush::new(store, keyspace, slot))
+    Some(Flush::new(store, keyspace, slot, level))
+}
+
+/// The level that `slot` goes to. Until the flush ends, no compaction writes to its range there.
+fn reserve_level(store: &Store, keyspace: &KeyspaceState, slot: &MemSlot, plans: &mut Plans) -> u8 {
+    // Loaded under the lock: a finished plan has installed its version (P2).
+    let version = Arc::clone(&keyspace.view().version);
+    let stays = slot.band().is_some() || store.flush_tier(&version, slot) != Tier::Main;
+    let Some(range) = key_range(&slot.mem).filter(|_| !stays) else { return 0 };
+    let busy = &mut plans.keyspaces.entry(keyspace.id).or_default().busy;
+    let level = flush_level(&version, &keyspace.fitted, busy, &range);
+    busy.flush = (level > 0).then_some((level, range));
+    level
+}
+
+/// The range of all keys of a frozen memtable, and of all that its range tombstones cover.
+fn key_range(mem: &Arc<Memtable>) -> Option<KeyRange> {
+    let mut entries = mem.iter();
+    let mut range: Option<KeyRange> = None;
+    let mut extend = |smallest: &[u8], largest: &[u8]| {
+        let [smallest, largest] = [smallest, largest].map(Bytes::copy_from_slice);
+        let more = KeyRange { smallest, largest, largest_excluded: false };
+        match &mut range {
+            Some(range) => range.extend(&more),
+            None => range = Some(more),
+        }
+    };
+    for to in [SeekTo::First, SeekTo::Last] {
+        entries.go_to(to).ok()?;
+        if entries.valid() {
+            let key = entries.key().user_key;
+            extend(key, key);
+        }
+    }
+    for tombstone in mem.range_tombstones() {
+        extend(&tombstone.start, &tombstone.end);
+    }
+    range
 }
 
 /// The memtable that may be flushed now. Of those before every cut it is the one with the oldest
@@ -205,7 +255,13 @@ fn flush_failed(store: &Store, error: EngineError) -> EngineError {
 }
 
 fn end_flush(store: &Store) {
-    store.plans.lock().flushing = None;
+    let mut plans = store.plans.lock();
+    if let Some(id) = plans.flushing.take()
+        && let Some(state) = plans.keyspaces.get_mut(&id)
+    {
+        state.busy.flush = None;
+    }
+    drop(plans);
     store.refresh_space();
     store.runtime.scheduler.notify();
 }

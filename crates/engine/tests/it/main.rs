@@ -3,6 +3,7 @@
 
 mod activities;
 mod apart;
+mod as_leveldb;
 mod bands;
 mod basic;
 mod crowded;

@@ -27,7 +27,7 @@
 //! memory. After reopening, it is chosen again; the tables left from the old one are the oldest, so
 //! the new one is almost the same.
 //!
-//! Source: GearDB (FAST 2019). Deviations: docs/decisions/0010-gear-compaction.md.
+//! Source: GearDB (FAST 2019). Deviations: docs/decisions/0012-gear-compaction.md.
 
 use crate::compaction::plan::{Plan, Reason, Windows};
 use crate::compaction::policy::gear_turn::{GearTurn, has_below};
@@ -67,8 +67,8 @@ pub(crate) struct Gear;
 
 impl Policy for Gear {
     fn plan(&self, situation: &Situation<'_>) -> Option<Plan> {
-        // (X2) One turn at a time.
-        if !situation.busy.is_idle() {
+        // (X2) One turn at a time. A turn may write to any level, so a flush below level 0 ends first.
+        if !situation.busy.is_idle() || situation.busy.flush.is_some() {
             return None;
         }
         leveled::plan_for_space(situation)
@@ -90,7 +90,7 @@ impl Policy for Gear {
         range: &ManualRange,
         from: Option<&[u8]>,
     ) -> ManualPlan {
-        if !situation.busy.is_idle() {
+        if !situation.busy.is_idle() || situation.busy.flush.is_some() {
             return ManualPlan::Wait;
         }
         Leveled.plan_manual(situation, level, range, from)

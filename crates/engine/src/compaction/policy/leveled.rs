@@ -17,11 +17,12 @@
 //! last level.
 //!
 //! With [`VictimGrowth::Single`] the policy does what LevelDB 1.19 does: one victim at a time, from
-//! level 0 on. This is the baseline that the papers compare with.
+//! level 0 on, also a table that gets have missed often (`as_leveldb`). This is the baseline that the
+//! papers compare with.
 
 use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
 use crate::compaction::policy::closure::{Placed, TableClosure, placed};
-use crate::compaction::policy::{gain, sets};
+use crate::compaction::policy::{as_leveldb, gain, sets};
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::version::{KeyRange, LEVEL_COUNT, Level, Run, RunId, TableSlot, Version};
@@ -55,6 +56,7 @@ impl Policy for Leveled {
                 let waits = is_single(situation) && !situation.is_space_short;
                 if waits { None } else { plan_deletes(situation) }
             })
+            .or_else(|| as_leveldb::plan_missed(situation))
             .or_else(|| {
                 let reason = Reason::Runs { run_count: situation.version.levels[0].runs.len() };
                 let is_due = situation.is_space_short;
@@ -241,8 +243,20 @@ fn plan_single_of_level_0(situation: &Situation<'_>, reason: Reason) -> Option<P
     let mut tables: Vec<_> = level_0.tables().collect();
     tables.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
     let victim = tables.iter().find(|t| t.meta.largest > situation.cursors[0]);
-    let victim = Arc::clone(victim.or(tables.first())?);
-    let victims = close_level_0(level_0, vec![victim]);
+    plan_single(situation, 0, Arc::clone(victim.or(tables.first())?), reason)
+}
+
+/// One table of `level` into the next level: in level 0 with the tables it overlaps there.
+pub(super) fn plan_single(
+    situation: &Situation<'_>,
+    level: u8,
+    victim: Arc<TableSlot>,
+    reason: Reason,
+) -> Option<Plan> {
+    if level > 0 {
+        return build(situation, level, expanded(situation, level, vec![victim]), reason);
+    }
+    let victims = close_level_0(&situation.version.levels[0], vec![victim]);
     plan_level_0(situation, expanded(situation, 0, victims), reason)
 }
 
@@ -365,7 +379,7 @@ fn is_lonely(situation: &Situation<'_>, table: &Arc<TableSlot>) -> bool {
             .iter()
             .all(|run| run.overlapping(&range).iter().all(|other| other.meta.id == table.meta.id))
         && levels[1].runs.iter().all(|run| run.overlapping(&range).is_empty())
-        && is_light_on_grandparents(situation, 0, &range)
+        && is_light_on_grandparents(situation.version, situation.options, 0, &range)
 }
 
 /// Neighbouring tables of a level that is too long, into the next level.
@@ -375,13 +389,12 @@ fn plan_len(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     let excess = len_bytes.saturating_sub(target_len_bytes(situation.options, level));
     let reason = Reason::Len { level };
     for from in victim_order(situation, level, tables) {
-        let victims = if is_single(situation) {
-            expanded(situation, level, vec![Arc::clone(&tables[from])])
+        let plan = if is_single(situation) {
+            plan_single(situation, level, Arc::clone(&tables[from]), reason)
         } else {
             let len = fitting(situation, level, &tables[from..], excess);
-            tables[from..from + len].to_vec()
+            build(situation, level, tables[from..from + len].to_vec(), reason)
         };
-        let plan = build(situation, level, victims, reason);
         if let Some(plan) = plan.filter(|plan| situation.fits(plan)) {
             return Some(plan);
         }
@@ -515,7 +528,9 @@ pub(super) fn build(
         return None;
     }
     let disjoint = level > 0 || are_disjoint(&victims);
-    let is_light = |t: &Arc<TableSlot>| is_light_on_grandparents(situation, level, &t.meta.range());
+    let (version, options) = (situation.version, situation.options);
+    let is_light =
+        |t: &Arc<TableSlot>| is_light_on_grandparents(version, options, level, &t.meta.range());
     // The dead part of a table with a front comes back only when the table is rewritten.
     let is_whole = |t: &Arc<TableSlot>| !t.meta.has_front;
     let moves = below.is_empty()
@@ -536,11 +551,15 @@ fn are_disjoint(tables: &[Arc<TableSlot>]) -> bool {
 
 /// Whether a table over `range`, moved from `level` into the next, would overlap little of the
 /// level after that. Otherwise the move would prepare an expensive merge.
-fn is_light_on_grandparents(situation: &Situation<'_>, level: u8, range: &KeyRange) -> bool {
-    let Some(grandparents) = situation.version.levels.get(usize::from(level) + 2) else {
+pub(super) fn is_light_on_grandparents(
+    version: &Version,
+    options: &KeyspaceOptions,
+    level: u8,
+    range: &KeyRange,
+) -> bool {
+    let Some(grandparents) = version.levels.get(usize::from(level) + 2) else {
         return true;
     };
-    let options = situation.options;
     let count_max = u64::from(options.grandparent_table_count_max);
     let limit = options.table_len_bytes.saturating_mul(count_max);
     overlap_len_bytes(grandparents, range) <= limit

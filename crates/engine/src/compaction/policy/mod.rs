@@ -1,6 +1,7 @@
 //! The compaction policies. Each plans from a
 //! [`Situation`](crate::compaction::situation::Situation) and has no side effects.
 
+pub(crate) mod as_leveldb;
 mod closure;
 mod gain;
 pub(crate) mod gear;
@@ -10,7 +11,7 @@ pub(crate) mod leveled;
 pub(crate) mod sequentiality;
 pub(crate) mod set_aware;
 pub(crate) mod set_pieces;
-mod sets;
+pub(crate) mod sets;
 pub(crate) mod smrdb;
 #[cfg(test)]
 mod tests;

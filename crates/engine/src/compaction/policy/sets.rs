@@ -2,12 +2,18 @@
 //!
 //! Not here: where a set is stored (`placement::sets` in `files`), when outputs form one (`set_aware`).
 
+use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::version::Version;
 use imbrex_files::GroupId;
 use std::collections::BTreeMap;
 
 /// The highest level whose tables form sets.
 pub(super) const SET_LEVEL_MIN: u8 = 2;
+
+/// Whether what one flush or merge writes to `level` is stored as a set.
+pub(crate) fn is_set(options: &KeyspaceOptions, level: u8) -> bool {
+    options.compaction == CompactionKind::SetAware && level >= SET_LEVEL_MIN
+}
 
 /// The number of dead members of each set that has any.
 pub(super) fn dead_counts(version: &Version) -> BTreeMap<GroupId, u32> {

@@ -16,6 +16,7 @@ use super::*;
 use crate::batch::KeyspaceId;
 use crate::compaction::busy::{Busy, Plans};
 use crate::compaction::plan::{Plan, TableFacts, Windows, Work};
+use crate::compaction::policy::as_leveldb::flush_level;
 use crate::compaction::routes::Routes;
 use crate::compaction::situation::Room;
 use crate::compaction::situation::{ManualPlan, ManualRange, Situation};
@@ -41,6 +42,7 @@ struct Paper {
     cursors: [Bytes; LEVEL_COUNT],
     windows: Windows,
     facts: Facts,
+    missed: Option<(u8, TableId)>,
     is_space_short: bool,
     is_eager: bool,
     room: Option<Room>,
@@ -81,6 +83,7 @@ impl Paper {
             cursors: &self.cursors,
             windows: &self.windows,
             facts: &self.facts,
+            missed: self.missed,
             is_space_short: self.is_space_short,
             is_eager: self.is_eager,
             room: self.room.unwrap_or(Room::UNBOUNDED),
@@ -312,6 +315,8 @@ fn scripts() {
                     paper.version.partitions.cuts = keys.collect();
                 }
                 "eager" => paper.is_eager = true,
+                "missed" => paper.missed = Some(missed(case)),
+                "flush" => out = flush(&paper, &case.input),
                 "room" => {
                     let number = |name: &str| {
                         case.args.get(name).map(|n| n[0].parse::<u64>().unwrap() << 20)
@@ -345,6 +350,19 @@ fn scripts() {
             if out.ends_with('\n') { out } else { out + "\n" }
         });
     });
+}
+
+/// The table `id`, of `level`.
+fn missed(case: &datadriven::TestCase) -> (u8, TableId) {
+    let number = |name: &str| case.args[name][0].parse::<u64>().unwrap();
+    (number("level") as u8, TableId(number("id")))
+}
+
+/// The level for a flush of a range.
+fn flush(paper: &Paper, range: &str) -> String {
+    let (from, to) = range.trim().split_once("..").unwrap();
+    let range = KeyRange::of([&meta(0, from, to, 1)]).unwrap();
+    format!("level {}", flush_level(&paper.version, &paper.options, &paper.busy, &range))
 }
 
 /// Plans up to `times` times. `follow_up` says whether each plan is applied, and whether it starts.

@@ -26,7 +26,7 @@ fn cut_heads(db: &Db) {
 fn cover_len_bytes(db: &Db) -> usize {
     let keyspace = db.store().all_keyspaces().remove(0);
     let slot = Arc::clone(&keyspace.view().active);
-    let task = flush_task(db.store(), &keyspace, &slot, Source::Memory);
+    let task = flush_task(db.store(), &keyspace, &slot, Source::Memory, 0);
     assert!(!task.cover.is_empty());
     task.cover.len_bytes()
 }

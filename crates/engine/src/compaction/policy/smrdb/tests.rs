@@ -57,6 +57,7 @@ impl Tree {
             cursors: &self.plans.cursors,
             windows: &self.plans.windows,
             facts: &NoFacts,
+            missed: None,
             is_space_short: false,
             is_eager: false,
             room: Room::UNBOUNDED,
