@@ -42,6 +42,9 @@ fn install(needs: &[Need], packages: &[&str]) -> bool {
 
 /// Installs packages if that needs no question; returns whether it did. A new container has no list of packages, so the
 /// list is fetched first.
+///
+/// Steps of the gate run beside each other, and `apt-get update` does not wait for the lock of another
+/// one. So one process at a time installs.
 pub fn try_install(packages: &[&str]) -> bool {
     println!("installing {}", packages.join(", "));
     static UPDATED: Once = Once::new();
@@ -53,7 +56,9 @@ pub fn try_install(packages: &[&str]) -> bool {
 }
 
 fn apt_get(args: &[&str]) -> bool {
-    let status = Command::new("apt-get")
+    let status = Command::new("flock")
+        .arg(std::env::temp_dir().join("imbrex-apt-get.lock"))
+        .arg("apt-get")
         .args(["-o", "DPkg::Lock::Timeout=300"])
         .args(args)
         .env("DEBIAN_FRONTEND", "noninteractive")

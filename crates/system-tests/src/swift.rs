@@ -135,7 +135,7 @@ pub fn run(root: &Path, args: &SwiftArgs) -> Result<()> {
 /// Runs the tests of `imbrex-swift` itself; `may_skip` decides whether what cannot be installed ends the run.
 pub fn units(root: &Path, may_skip: bool) -> Result<()> {
     let what = "imbrex-swift was not tested";
-    if !packages::provide(&NEEDS[..1], what, may_skip)? {
+    if !packages::provide(&NEEDS, what, may_skip)? {
         return Ok(());
     }
     let python = match install(root, Backend::Imbrex) {

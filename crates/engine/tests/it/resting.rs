@@ -4,7 +4,7 @@
 //! takes a whole zone leaves the rest of it unused. So a store was never idle, and a put on a full drive never returned.
 
 use crate::stage::{Stage, key, small, with_zones};
-use imbrex_clockwork::{Order, Prng, Runtime};
+use imbrex_clockwork::{Order, Prng, Runtime, share_of};
 use imbrex_disk::{Blocks, NeighbourSpec};
 use imbrex_disk_sim::SimDisk;
 use imbrex_engine::{Db, EngineError, KeyspaceOptions, Options, Progress};
@@ -81,9 +81,10 @@ fn check(db: &Db, map: &Map, what: &str) {
 
 #[test]
 fn with_tiny_values_cleaning_comes_to_rest_however_full_the_drive_is() {
-    let mut moved_bytes = 0;
-    for share in [20, 60, 120] {
-        for (placement, stage, len_bytes) in drives() {
+    let (mut moved_bytes, mut case_count) = (0, 0);
+    let cases = [20, 60, 120].into_iter().flat_map(|share| (0..5).map(move |drive| (share, drive)));
+    for (share, drive) in share_of(cases) {
+        for (placement, stage, len_bytes) in drives().into_iter().skip(drive).take(1) {
             let what = format!("{placement}, {share} % full");
             let files = stage.format_with(placement);
             let db = Db::open(files, stage.runtime.clone(), tiny_values()).unwrap();
@@ -108,7 +109,9 @@ fn with_tiny_values_cleaning_comes_to_rest_however_full_the_drive_is() {
             rest(&db, len_bytes, &what);
             check(&db, &map, &what);
             moved_bytes += db.metrics().values_moved_bytes;
+            case_count += 1;
         }
     }
-    assert!(moved_bytes > 0, "nothing was cleaned");
+    // A share of the cases may have none with much to clean.
+    assert!(moved_bytes > 0 || case_count < 15, "nothing was cleaned");
 }

@@ -143,6 +143,10 @@ fn mark_last(places: &mut [Place], frames: &mut Vec<usize>) {
 fn of_file(disk: &dyn Disk, file: &FileInfo, blocks: &[Lba], places: &mut Vec<Place>) {
     let contents: Vec<Option<Vec<u8>>> = blocks.iter().map(|&at| content(disk, at)).collect();
     let is_table = file.name.ends_with(".tbl");
+    if is_table && file.len_bytes == 0 {
+        // A table that was begun and not written.
+        return;
+    }
     let mut log_end = blocks.len() * BLOCK_LEN_BYTES;
     if is_table {
         let bytes: Vec<u8> = contents

@@ -83,7 +83,7 @@ fn a_drive_that_is_only_read_keeps_every_bit_whatever_recovery_has_to_mend() {
     let mut mended = std::collections::BTreeSet::new();
     for layout in Layout::all() {
         // Chosen so that fixed bands and interlaced tracks are cut in the middle of a rewrite.
-        for event_count in [428, 1107, 1786] {
+        for event_count in [428, 1188, 1965] {
             let stage = Stage::new(layout);
             let recipe = layout.recipe(stage.main.geometry()).shrunk(64);
             let stack = layout.format_with(stage.drives(), &runtime(), &recipe, 7).unwrap();
