@@ -108,7 +108,6 @@ impl DriverState {
         let delta = Checkpoint { mapped, ..self.checkpoint_without_map(changed) };
         let stored = self.superblock.checkpoint.clone();
         self.writing = Some(CheckpointWriter::delta(self.superblock.id, &delta, stored));
-        self.counters.delta_checkpoints += 1;
     }
 
     /// Whether the next checkpoint may be a delta.
@@ -168,7 +167,16 @@ impl DriverState {
     /// Writes a piece of the checkpoint that is being written; returns its length in blocks.
     pub(super) fn checkpoint_step(&mut self) -> Result<u64, DiskError> {
         let Some(writing) = &mut self.writing else { return Ok(0) };
-        let count = writing.step(self.superblock.id, &mut self.zones)?;
+        let count = match writing.step(self.superblock.id, &mut self.zones) {
+            // The drive has given up a zone that deltas were written to. A base takes zones of its own.
+            Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. })
+                if writing.is_delta() =>
+            {
+                self.begin(None)?;
+                return self.checkpoint_step();
+            }
+            written => written?,
+        };
         self.counters.checkpoint_blocks += count;
         if let Some(writing) = self.writing.take_if(|writing| writing.is_whole()) {
             self.end_checkpoint(writing)?;
@@ -196,6 +204,7 @@ impl DriverState {
         // previous superblock names must not change yet (K7).
         self.disk.flush()?;
         let (idle, abandoned) = (writing.idle.clone(), writing.abandoned.clone());
+        self.counters.delta_checkpoints += u64::from(writing.is_delta());
         let before = std::mem::replace(&mut self.superblock.checkpoint, writing.into_stored());
         self.superblock.number += 1;
         self.write_superblock()?;

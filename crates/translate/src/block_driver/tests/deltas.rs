@@ -132,6 +132,29 @@ fn a_delta_is_read_from_either_copy() {
     }
 }
 
+/// A drive may give up the zone that the next delta would go on in.
+#[test]
+fn a_lost_zone_of_deltas_costs_nothing() {
+    for failure in [ZoneFailure::ReadOnly, ZoneFailure::Offline] {
+        for copy in [0, 1] {
+            let (drive, options, driver) = device(1);
+            let mut versions = first_versions();
+            change(&driver, &mut versions, 2);
+            let deltas = driver.state().superblock.checkpoint.deltas.clone();
+            drive.fail_zone(*deltas.copies[copy].last().unwrap(), failure).unwrap();
+            let told = format!("{failure:?}, copy {copy}");
+            let before = driver.driver_counters();
+            change(&driver, &mut versions, 3);
+            let now = driver.driver_counters();
+            assert!(now.checkpoints > before.checkpoints, "{told}: {now:?}");
+            check(&driver, &versions);
+            drop(driver);
+            let reopened = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options);
+            check(&reopened.unwrap_or_else(|error| panic!("{told}: {error}")), &versions);
+        }
+    }
+}
+
 /// The zones of deltas are no reason to refuse a write.
 #[test]
 fn a_device_without_room_gives_up_its_deltas() {

@@ -16,7 +16,8 @@ fn a_drive_with_few_active_zones_is_refused_or_enough() {
             });
             let drive = SimDisk::builder(geometry).write_cache(Blocks::new(100)).memory().unwrap();
             let drive = Arc::new(drive);
-            let options = options(60);
+            // Zones of deltas stay open between checkpoints.
+            let options = DriverOptions { delta_from_bytes: 1, ..options(60) };
             let made = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options);
             if limit < needed {
                 let error = made.expect_err("refused").to_string();
