@@ -132,7 +132,8 @@ impl DeviceControl {
         let status = driver.status();
         let mut told = json!({
             "len_bytes": len.0,
-            "used_bytes": status.buffered.bytes(),
+            "used_bytes": (status.buffered - status.clean).bytes(),
+            "clean_bytes": status.clean.bytes(),
         });
         if status.journal_len.bytes() < len.0 {
             told["note"] = json!(format!(
@@ -181,7 +182,8 @@ fn driver_status(driver: &BlockDriver, buffer: &BufferLen) -> Map<String, Value>
     let (now, counters, len) = (driver.status(), driver.driver_counters(), buffer.status());
     let mut buffer = json!({
         "len_bytes": len.len_bytes,
-        "used_bytes": now.buffered.bytes(),
+        "used_bytes": (now.buffered - now.clean).bytes(),
+        "clean_bytes": now.clean.bytes(),
         "memory_bytes": counters.buffer_bytes,
         "wanted_bytes": len.wanted_bytes,
     });

@@ -103,7 +103,7 @@ impl Counting {
     fn sample(&self, at: Duration) -> Sample {
         let buffer_percent = self.driver.as_ref().map(|driver| {
             let status = driver.status();
-            100 * status.buffered.get() / status.buffer_len.get().max(1)
+            100 * (status.buffered - status.clean).get() / status.buffer_len.get().max(1)
         });
         Sample { at, counts: (self.counts)(), drive: self.drive.counters(), buffer_percent }
     }

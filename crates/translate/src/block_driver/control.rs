@@ -15,6 +15,8 @@ pub struct DriverStatus {
     pub buffer_len: Blocks,
     /// How much the write buffer holds. Shortly after its capacity was reduced, this is more.
     pub buffered: Blocks,
+    /// Of that, what a data zone has as well. It is kept for reads and gives way to any write.
+    pub clean: Blocks,
     /// The zones of the journal.
     pub journal_zone_count: u64,
     /// Of those, the zones that hold nothing that is needed.
@@ -47,6 +49,7 @@ impl BlockDriver {
         DriverStatus {
             buffer_len: state.buffer.capacity(),
             buffered: state.buffer.len(),
+            clean: state.streams.kept.total(),
             journal_zone_count: journal.zones.len() as u64,
             free_journal_zone_count: journal.count(JournalUse::Free) as u64,
             journal_len: journal.zones.iter().map(|zone| zone.range.len).sum(),
