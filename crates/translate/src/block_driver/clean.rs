@@ -49,7 +49,7 @@ use super::data_zones::Stream;
 use super::mapping::Piece;
 use super::pool::{PoolZone, Use};
 use super::state::DriverState;
-use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
+use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN, WAITED_STEP_LEN};
 use super::summaries::Part;
 use super::zones::is_given_up;
 use imbrex_disk::{Activity, BlockRange, Blocks, DiskError, Pba, ZoneId};
@@ -112,12 +112,16 @@ impl DriverState {
     }
 
     /// One step of cleaning for a write that still pays `most`; returns how much it paid, 0 if nothing
-    /// is owed.
-    pub(super) fn pay_step(&mut self, most: u64) -> Result<u64, DiskError> {
+    /// is owed. The step is short if another request waits for it.
+    pub(super) fn pay_step(&mut self, most: u64, is_waited: bool) -> Result<u64, DiskError> {
         if self.debt.blocks < STEP_LEN || most == 0 || self.cleaning.is_none() {
             return Ok(0);
         }
-        let len = self.debt.blocks.min(most).clamp(STEP_LEN, CLEAN_STEP_LEN_MAX);
+        let (least, longest) = match is_waited {
+            true => (WAITED_STEP_LEN, WAITED_STEP_LEN),
+            false => (STEP_LEN, CLEAN_STEP_LEN_MAX),
+        };
+        let len = self.debt.blocks.min(most).clamp(least, longest);
         let done = self.clean_step(false, len)?;
         self.debt.blocks = self.debt.blocks.saturating_sub(done);
         Ok(done)

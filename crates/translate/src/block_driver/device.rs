@@ -149,6 +149,11 @@ impl BlockDriver {
         std::mem::take(&mut self.state().evictions)
     }
 
+    /// Whether a request waits for the state that the caller has.
+    fn is_waited(&self) -> bool {
+        self.turn.try_lock().is_err()
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, DriverState> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -203,7 +208,7 @@ impl Disk for BlockDriver {
         self.geometry.request(at, data.len())?;
         let mut pace = self.change(|state| state.write(at, data))?;
         // K10: each step takes the lock anew.
-        while self.change(|state| state.pace_step(&mut pace))? {}
+        while self.change(|state| state.pace_step(&mut pace, self.is_waited()))? {}
         if persist == Persist::Through { self.flush() } else { Ok(()) }
     }
 

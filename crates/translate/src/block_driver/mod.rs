@@ -45,7 +45,8 @@
 //!   K9  A flush of the host waits for the drive without the lock: what it makes durable was written
 //!       before. It makes no zone resettable, since a record may have been written meanwhile.
 //!   K10 The work that a write asks for is done in steps, and each takes the lock anew. So a request
-//!       waits for one step at most, and not for a whole write.
+//!       waits for one step at most, and not for a whole write. While a request waits, cleaning takes
+//!       steps of 1 MiB.
 //!
 //! Work is done in steps of 4 MiB, in proportion to the host's writes.
 //! [`Disk::work`](imbrex_disk::Disk::work) does more of it while the host is idle.

@@ -740,7 +740,12 @@ impl DriverState {
     // Pace.
 
     /// One step of the work that a write of the host asks for; returns whether there is more.
-    pub(super) fn pace_step(&mut self, pace: &mut Pace) -> Result<bool, DiskError> {
+    /// `is_waited`: another request waits for the lock.
+    pub(super) fn pace_step(
+        &mut self,
+        pace: &mut Pace,
+        is_waited: bool,
+    ) -> Result<bool, DiskError> {
         if pace.memory > 0 {
             let done = self.memory_step()?;
             pace.memory = if done == 0 { 0 } else { pace.memory.saturating_sub(done) };
@@ -750,7 +755,7 @@ impl DriverState {
             Some(most) => most,
             None => self.owe(pace.written)?,
         };
-        let paid = self.pay_step(most)?;
+        let paid = self.pay_step(most, is_waited)?;
         pace.cleaning = Some(most.saturating_sub(paid));
         Ok(paid > 0)
     }
