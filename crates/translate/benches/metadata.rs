@@ -8,36 +8,18 @@
 #![allow(missing_docs, reason = "a benchmark has no API")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
-use imbrex_clockwork::{Order, Prng, Runtime};
-use imbrex_disk::{
-    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ZoneSpec,
-};
-use imbrex_disk_sim::{Profile, SimDisk};
-use imbrex_translate::{BlockDriver, DriverOptions};
-use std::sync::Arc;
+mod zoned;
 
-const ZONE_LEN: u64 = (256 << 20) / 4096;
+use imbrex_clockwork::{Order, Prng, Runtime};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
+use imbrex_translate::{BlockDriver, DriverOptions};
+use zoned::drive;
 
 fn run(node_count: u64, delta_from_bytes: u64, lens: &[u64], what: &str) {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-    let rule = Rule::AtPointer(ZoneSpec {
-        zone_len: Blocks::new(ZONE_LEN),
-        zone_capacity: Blocks::new(ZONE_LEN),
-        conventional_zone_count: 2,
-        open_zone_limit: Some(128),
-        active_zone_limit: None,
-        strict_reads: true,
-    });
-    let len = Blocks::new(400 * ZONE_LEN);
-    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
-    let disk = SimDisk::builder(geometry)
-        .profile(Profile::by_name("hc620").unwrap())
-        .clock(Arc::clone(&runtime.clock))
-        .memory()
-        .unwrap();
     let buffer_len = Blocks::holding(64 << 20);
     let options = DriverOptions { id: 1, buffer_len, delta_from_bytes, ..DriverOptions::default() };
-    let driver = BlockDriver::format(Arc::new(disk), &options).unwrap();
+    let driver = BlockDriver::format(drive(&runtime, 400, 2), &options).unwrap();
     let device_len = driver.geometry().len().get();
     let mut prng = Prng::new(1);
     let data = vec![7; 256 * BLOCK_LEN_BYTES];

@@ -9,17 +9,16 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
+mod zoned;
+
 use imbrex_clockwork::{Order, Prng, Runtime};
-use imbrex_disk::{
-    BLOCK_LEN_BYTES, Blocks, Disk, Geometry, GeometrySpec, Lba, Pba, Persist, Rule, ZoneSpec,
-};
-use imbrex_disk_sim::{Profile, SimDisk};
+use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Pba, Persist};
 use imbrex_translate::model::MapRun;
 use imbrex_translate::{BlockDriver, DriverOptions};
 use std::sync::Arc;
 use std::time::Instant;
+use zoned::{ZONE_LEN, drive};
 
-const ZONE_LEN: u64 = (256 << 20) / 4096;
 const ZONE_COUNT: u64 = 52_156;
 /// Zones without data: superblocks, journal, spare.
 const FIRST_ZONE: u64 = 10;
@@ -38,31 +37,11 @@ fn nodes(count: u64, len: u64) -> impl Iterator<Item = MapRun> {
     })
 }
 
-/// An emulated drive of 14 TB.
-fn drive(runtime: &Runtime) -> Arc<dyn Disk> {
-    let rule = Rule::AtPointer(ZoneSpec {
-        zone_len: Blocks::new(ZONE_LEN),
-        zone_capacity: Blocks::new(ZONE_LEN),
-        conventional_zone_count: 0,
-        open_zone_limit: Some(128),
-        active_zone_limit: None,
-        strict_reads: true,
-    });
-    let len = Blocks::new(ZONE_COUNT * ZONE_LEN);
-    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
-    let disk = SimDisk::builder(geometry)
-        .profile(Profile::by_name("hc620").unwrap())
-        .clock(Arc::clone(&runtime.clock))
-        .memory()
-        .unwrap();
-    Arc::new(disk)
-}
-
 /// The drive's time to open a device with a full write buffer, how many blocks were in the buffer,
 /// and how many entries of the journal were replayed.
 fn full_buffer_s(buffer_bytes: u64) -> (f64, u64, u64) {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-    let disk = drive(&runtime);
+    let disk = drive(&runtime, ZONE_COUNT, 0);
     let buffer_len = Blocks::holding(buffer_bytes);
     let options = DriverOptions { id: 1, buffer_len, ..DriverOptions::default() };
     let driver = BlockDriver::format(Arc::clone(&disk), &options).unwrap();
@@ -85,7 +64,7 @@ fn write_us() -> f64 {
     const WRITE_COUNT: u64 = 10_000;
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
     let options = DriverOptions { id: 1, ..DriverOptions::default() };
-    let driver = BlockDriver::format(drive(&runtime), &options).unwrap();
+    let driver = BlockDriver::format(drive(&runtime, ZONE_COUNT, 0), &options).unwrap();
     let start = Instant::now();
     for index in 0..WRITE_COUNT {
         driver.write(Lba::new(2 * index), &[7; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -99,7 +78,7 @@ fn main() {
     println!("nodes       drive_s  program_s  map_mb  begin_ms  step_ms");
     for count in counts {
         let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-        let disk = drive(&runtime);
+        let disk = drive(&runtime, ZONE_COUNT, 0);
         let options = DriverOptions { id: 1, ..DriverOptions::default() };
         let device_len = disk.geometry().len().get() * 9 / 10;
         BlockDriver::format_with_map(Arc::clone(&disk), &options, nodes(count, device_len))

@@ -14,13 +14,13 @@
 #![allow(missing_docs, reason = "a benchmark has no API")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
-use imbrex_clockwork::{Order, Prng, Runtime};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ZoneSpec};
-use imbrex_disk_sim::{Profile, SimDisk};
-use imbrex_translate::{BlockDriver, DriverOptions};
-use std::sync::Arc;
+mod zoned;
 
-const ZONE_LEN: u64 = (256 << 20) / 4096;
+use imbrex_clockwork::{Order, Prng, Runtime};
+use imbrex_disk::{Blocks, Disk, Lba, Persist};
+use imbrex_translate::{BlockDriver, DriverOptions};
+use zoned::drive;
+
 const FILL_LEN: u64 = 1024;
 
 /// In blocks; each is as likely as the others.
@@ -41,28 +41,13 @@ impl Times {
 
 /// A device whose every block is written.
 fn full_device(runtime: &Runtime, zone_count: u64, full_percent: u64) -> BlockDriver {
-    let rule = Rule::AtPointer(ZoneSpec {
-        zone_len: Blocks::new(ZONE_LEN),
-        zone_capacity: Blocks::new(ZONE_LEN),
-        conventional_zone_count: 2,
-        open_zone_limit: Some(128),
-        active_zone_limit: None,
-        strict_reads: true,
-    });
-    let len = Blocks::new(zone_count * ZONE_LEN);
-    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
-    let disk = SimDisk::builder(geometry)
-        .profile(Profile::by_name("hc620").unwrap())
-        .clock(Arc::clone(&runtime.clock))
-        .memory()
-        .unwrap();
     let options = DriverOptions {
         id: 1,
         buffer_len: Blocks::holding(1 << 30),
         spare_percent: 100 - full_percent,
         ..DriverOptions::default()
     };
-    let driver = BlockDriver::format(Arc::new(disk), &options).unwrap();
+    let driver = BlockDriver::format(drive(runtime, zone_count, 2), &options).unwrap();
     let device_len = driver.geometry().len().get();
     let data = vec![7; Blocks::new(FILL_LEN).bytes() as usize];
     for at in (0..device_len - FILL_LEN).step_by(FILL_LEN as usize) {

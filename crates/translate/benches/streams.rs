@@ -2,19 +2,19 @@
 //! own speed: modelled time. The same length is first written to the drive zone by zone.
 //!
 //! A row fills the device once, with requests of one length and one or more streams in turn, each
-//! over a part of the device of its own. `through` ends with a flush after each 64 MiB.
+//! over a part of the device of its own. Some rows flush after each 64 MiB.
 //!
 //! `cargo bench -p imbrex-translate --bench streams [-- GIB]`
 #![allow(missing_docs, reason = "a benchmark has no API")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
-use imbrex_clockwork::{Order, Runtime};
-use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Lba, Persist, Rule, ZoneSpec};
-use imbrex_disk_sim::{Profile, SimDisk};
-use imbrex_translate::{BlockDriver, DriverOptions};
-use std::sync::Arc;
+mod zoned;
 
-const ZONE_LEN: u64 = (256 << 20) / 4096;
+use imbrex_clockwork::{Order, Runtime};
+use imbrex_disk::{Blocks, Disk, Lba, Persist};
+use imbrex_translate::{BlockDriver, DriverOptions};
+use zoned::{ZONE_LEN, drive};
+
 const CONVENTIONAL_ZONE_COUNT: u32 = 2;
 const JOURNAL_ZONE_COUNT: u32 = 4;
 /// A flush after so many blocks, where a row asks for flushes.
@@ -27,29 +27,10 @@ struct Row {
     flushes: bool,
 }
 
-fn drive(runtime: &Runtime, zone_count: u64) -> Arc<dyn Disk> {
-    let rule = Rule::AtPointer(ZoneSpec {
-        zone_len: Blocks::new(ZONE_LEN),
-        zone_capacity: Blocks::new(ZONE_LEN),
-        conventional_zone_count: CONVENTIONAL_ZONE_COUNT,
-        open_zone_limit: Some(128),
-        active_zone_limit: None,
-        strict_reads: true,
-    });
-    let len = Blocks::new(zone_count * ZONE_LEN);
-    let geometry = Geometry::new(GeometrySpec { len, rule }).unwrap();
-    let disk = SimDisk::builder(geometry)
-        .profile(Profile::by_name("hc620").unwrap())
-        .clock(Arc::clone(&runtime.clock))
-        .memory()
-        .unwrap();
-    Arc::new(disk)
-}
-
 /// MB/s of the drive itself: `len` blocks from the place on where a device has its first data zone.
 fn own_speed(zone_count: u64, len: Blocks) -> f64 {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
-    let disk = drive(&runtime, zone_count);
+    let disk = drive(&runtime, zone_count, CONVENTIONAL_ZONE_COUNT);
     let data = vec![7; Blocks::new(1024).bytes() as usize];
     let start = u64::from(CONVENTIONAL_ZONE_COUNT + JOURNAL_ZONE_COUNT) * ZONE_LEN;
     for at in (start..start + len.get()).step_by(1024) {
@@ -63,7 +44,10 @@ fn device_len(zone_count: u64) -> Blocks {
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
     let options =
         DriverOptions { id: 1, journal_zone_count: JOURNAL_ZONE_COUNT, ..DriverOptions::default() };
-    BlockDriver::format(drive(&runtime, zone_count), &options).unwrap().geometry().len()
+    BlockDriver::format(drive(&runtime, zone_count, CONVENTIONAL_ZONE_COUNT), &options)
+        .unwrap()
+        .geometry()
+        .len()
 }
 
 fn run(zone_count: u64, own: f64, row: &Row) {
@@ -74,7 +58,9 @@ fn run(zone_count: u64, own: f64, row: &Row) {
         stream_len: row.stream_len,
         ..DriverOptions::default()
     };
-    let driver = BlockDriver::format(drive(&runtime, zone_count), &options).unwrap();
+    let driver =
+        BlockDriver::format(drive(&runtime, zone_count, CONVENTIONAL_ZONE_COUNT), &options)
+            .unwrap();
     let part = driver.geometry().len().get() / row.stream_count;
     let data = vec![7; Blocks::new(row.request_len).bytes() as usize];
     let from_ns = runtime.clock.now_ns();

@@ -87,16 +87,9 @@ impl Guests for Clients<'_> {
     fn came(&mut self, socket: Socket) {
         let shared = Arc::clone(self.0);
         let count_max = shared.options.connection_count_max;
-        let socket = Arc::new(socket);
-        if shared.acceptor.guest_count() >= count_max
-            && let Some(silent) = shared.silent.take_oldest()
-        {
-            shared.acceptor.hang_up(&silent);
-        }
-        // From now on: its thread may not have begun when the next client comes.
-        shared.silent.enter(&socket);
         let serve = move |socket| shared.serve(socket);
-        self.0.acceptor.start("control connection", socket, count_max, serve, || ());
+        let Shared { acceptor, silent, .. } = &**self.0;
+        silent.start(acceptor, "control connection", socket, count_max, serve);
     }
 }
 

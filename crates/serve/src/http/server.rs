@@ -100,15 +100,8 @@ impl Guests for Readers<'_> {
     fn came(&mut self, socket: Socket) {
         let shared = Arc::clone(self.0);
         let count_max = shared.options.connection_count_max;
-        let socket = Arc::new(socket);
-        if shared.acceptor.guest_count() >= count_max
-            && let Some(silent) = shared.silent.take_oldest()
-        {
-            shared.acceptor.hang_up(&silent);
-        }
-        // From now on: its thread may not have begun when the next reader comes.
-        shared.silent.enter(&socket);
         let serve = move |socket| connection::serve(&shared, socket);
-        self.0.acceptor.start("http connection", socket, count_max, serve, || ());
+        let Shared { acceptor, silent, .. } = &**self.0;
+        silent.start(acceptor, "http connection", socket, count_max, serve);
     }
 }

@@ -1,6 +1,7 @@
 //! The guests that a server waits for, the longest first: one of them makes room for a newcomer when all places are
 //! taken.
 
+use super::acceptor::Acceptor;
 use super::stream::Socket;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,6 +11,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub(crate) struct Silent(Mutex<VecDeque<Weak<Socket>>>);
 
 impl Silent {
+    /// Starts a thread called `name` for a newcomer. If `count_max` connections are there, the one that has been silent
+    /// the longest gives way; if none is silent, the newcomer is turned away.
+    pub(crate) fn start(
+        &self,
+        acceptor: &Acceptor,
+        name: &str,
+        socket: Socket,
+        count_max: usize,
+        serve: impl FnOnce(Arc<Socket>) + Send + 'static,
+    ) {
+        let socket = Arc::new(socket);
+        if acceptor.guest_count() >= count_max
+            && let Some(silent) = self.take_oldest()
+        {
+            acceptor.hang_up(&silent);
+        }
+        // From now on: its thread may not have begun when the next newcomer comes.
+        self.enter(&socket);
+        acceptor.start(name, socket, count_max, serve, || ());
+    }
+
     /// The connection waits for a request.
     pub(crate) fn enter(&self, socket: &Arc<Socket>) {
         let mut all = self.all();

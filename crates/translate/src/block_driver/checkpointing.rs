@@ -1,8 +1,8 @@
 //! What a checkpoint takes when it begins, and what it frees once it counts.
 //!
-//! A checkpoint is a delta if the last base is long and the deltas since are not: together at most
-//! twice as long, of which changes of the mapping are half the length of the base. So a base is paid
-//! for by what changed, however long the map is, and opening reads three times the base at most.
+//! A checkpoint is a delta if the last base is long and the deltas since are not: together about twice
+//! as long at most, with as many runs of the mapping as the base. So a base is paid for by what
+//! changed, however long the map is, and opening reads some three times the base at most.
 //!
 //! Not here: writing it (`checkpoint`), its bytes (`format`), when one is due (`state`).
 
@@ -20,15 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 const DELTA_SHARE: u64 = 2;
 /// One zone of the pool in this many may hold deltas, and at least one for each copy.
 const DELTA_ZONE_SHARE: usize = 64;
-/// Fewer bytes than this for each run of the mapping in a delta do not occur.
-const RUN_LEN_BYTES_MIN: u64 = 3;
 
 /// What the checkpoint on the drive says, as far as the next delta depends on it.
 #[derive(Debug, Default)]
 pub(super) struct Checkpointed {
     /// The generations of the data zones.
     generations: BTreeMap<ZoneId, u64>,
-    /// How many runs of the mapping its deltas have.
+    /// How many runs of the mapping the base has, and all of its deltas.
+    base_runs: u64,
     delta_runs: u64,
 }
 
@@ -83,18 +82,21 @@ impl DriverState {
             self.zones.pool.finish(&*self.disk, zone)?;
         }
         let generations = self.generations();
-        self.checkpointed =
-            Checkpointed { generations: generations.iter().copied().collect(), delta_runs: 0 };
+        let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
+        self.checkpointed = Checkpointed {
+            generations: generations.iter().copied().collect(),
+            base_runs: node_count as u64,
+            delta_runs: 0,
+        };
         let checkpoint = self.checkpoint_without_map(generations);
         let (id, number) = (self.superblock.id, self.superblock.number + 1);
-        let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
         self.writing = Some(CheckpointWriter::base(id, number, &checkpoint, node_count, nodes));
         Ok(())
     }
 
     /// Begins a checkpoint of the LBAs in `changes`.
     ///
-    /// Cost: a lookup for each of them at once, some 0.3 us.
+    /// Cost: a lookup for each of them, at once.
     fn begin_delta(&mut self, changes: &Regions) {
         let pieces = changes.iter().flat_map(|range| self.map.lookup(range));
         let run = |piece: Piece| match piece.at {
@@ -120,7 +122,7 @@ impl DriverState {
         stored.len_bytes >= self.options.delta_from_bytes.max(1)
             && zone_count <= most
             && stored.deltas.len < DELTA_SHARE * base_len
-            && 2 * RUN_LEN_BYTES_MIN * self.checkpointed.delta_runs <= stored.len_bytes
+            && self.checkpointed.delta_runs <= self.checkpointed.base_runs
             && stored.zones().count() + 2 <= ZONE_COUNT_WITH_DELTAS_MAX
             && self.reserve() <= self.zones.pool.free()
     }

@@ -43,7 +43,8 @@
 //!       none was, the data is what its blocks held at the lookup, since a block of a zone is
 //!       written once. Otherwise the read is repeated, the last time under the lock.
 //!   K9  A flush of the host waits for the drive without the lock: what it makes durable was written
-//!       before. It makes no zone resettable, since a record may have been written meanwhile.
+//!       before. It makes no zone resettable, since a record may have been written meanwhile. After a flush
+//!       that failed no flush succeeds (`flushes`).
 //!   K10 The work that a write asks for is done in steps, and each takes the lock anew. So a request
 //!       waits for one step at most, and not for a whole write. While a request waits, cleaning takes
 //!       steps of 1 MiB.
@@ -68,6 +69,7 @@ mod data_zones;
 mod device;
 mod entries;
 mod error;
+mod flushes;
 mod format;
 mod journal;
 mod journaled_sums;
@@ -84,6 +86,7 @@ mod regions;
 mod replay;
 mod state;
 mod step;
+mod streaming;
 mod streams;
 mod summaries;
 mod superblocks;

@@ -7,6 +7,7 @@ use super::checkpointing::Checkpointed;
 use super::cleaning::{Cleaning, Debt};
 use super::data_zones::{DataZones, Stream};
 use super::error::{broken, no_room};
+use super::flushes::FlushesInTurn;
 use super::format::{
     self, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Superblock, encode_header,
 };
@@ -110,6 +111,7 @@ impl DriverState {
     ) -> DriverState {
         map.track_changes();
         let summaries = Summaries::new(superblock.id, options.kept_summary_count);
+        let disk: Arc<dyn Disk> = Arc::new(FlushesInTurn::new(disk));
         let disks = Handles::new(&disk);
         let disk = Arc::clone(disks.of(Activity::Log));
         let catalog_disk = Arc::clone(disks.of(Activity::Catalog));
@@ -174,55 +176,6 @@ impl DriverState {
             self.commit()?;
         }
         Ok(Pace { written: range.len, memory: (3 * range.len.get()).max(64), cleaning: None })
-    }
-
-    /// Holds what a stream has written, and writes the parts that are complete to a data zone.
-    fn write_stream(&mut self, written: BlockRange) -> Result<(), DiskError> {
-        for part in self.streams.hold(written) {
-            self.evict_held(part)?;
-        }
-        while let Some(part) = self.streams.excess(self.buffer.capacity()) {
-            self.evict_held(part)?;
-        }
-        Ok(())
-    }
-
-    /// T2: puts what streams hold where the next flush makes it durable.
-    fn release_streams(&mut self) -> Result<(), DiskError> {
-        for (part, is_long) in self.streams.release() {
-            // Evicting an earlier part may have emptied the journal, and that evicts too.
-            let held: Vec<BlockRange> = self.regions.within(part).collect();
-            for part in held {
-                if is_long {
-                    self.evict_held(part)?;
-                } else {
-                    self.pending.insert(part);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes a part of a stream to a data zone, and keeps its blocks while there is room.
-    fn evict_held(&mut self, part: BlockRange) -> Result<(), DiskError> {
-        self.counters.streamed_blocks += part.len.get();
-        let data = self.evict(&[part])?;
-        if self.regions.total() + part.len <= self.buffer.capacity() {
-            self.buffer.write(part.start, &data);
-            self.streams.kept.insert(part);
-            self.shed_kept();
-        }
-        Ok(())
-    }
-
-    /// Drops kept blocks that are in the way of others, the oldest first.
-    pub(super) fn shed_kept(&mut self) {
-        while self.buffer.capacity() < self.buffer.len()
-            && let Some(oldest) = self.streams.kept.victim()
-        {
-            self.buffer.remove(oldest);
-            self.streams.kept.remove(oldest);
-        }
     }
 
     /// Serves what is in memory, and returns the reads that the drive must do for the rest.
@@ -323,7 +276,7 @@ impl DriverState {
     }
 
     /// Evicts regions, written one after the other, and returns their content.
-    fn evict(&mut self, regions: &[BlockRange]) -> Result<Vec<u8>, DiskError> {
+    pub(super) fn evict(&mut self, regions: &[BlockRange]) -> Result<Vec<u8>, DiskError> {
         let mut data = Vec::new();
         for &region in regions {
             self.buffer.append_to(region, &mut data);

@@ -82,3 +82,29 @@ fn a_commit_through_many_journal_zones_survives_power_cuts() {
     }
     assert!(urgent_cleanings > 100, "{urgent_cleanings}");
 }
+
+/// Of a stream's part, an emptied journal may have evicted some blocks before the part's turn comes.
+#[test]
+fn a_part_of_a_stream_that_is_evicted_in_between_is_written_once() {
+    let drive = Arc::new(SimDisk::builder(zoned(40, 64, 0)).memory().unwrap());
+    let options = DriverOptions { stream_len: Some(Blocks::new(8)), ..options(100) };
+    let driver = BlockDriver::format(drive, &options).unwrap();
+    let data = |stamp: u8| vec![stamp; 4 * BLOCK_LEN_BYTES];
+    for at in 0..10 {
+        driver.write(Lba::new(4 * at), &data(at as u8 + 1), Persist::Cached).unwrap();
+    }
+    {
+        let mut state = driver.state();
+        let part = range(20, 20);
+        assert_eq!(state.streams.held.within(part).map(|held| held.len.get()).sum::<u64>(), 20);
+        state.append(data_zones::Stream::Host, &data(8), &[range(28, 4)]).unwrap();
+        state.evict_held(part).unwrap();
+        assert_eq!(state.counters.streamed_blocks, 16);
+        invariants::check(&state).unwrap();
+    }
+    for at in 0..10 {
+        let mut found = data(0);
+        driver.read(Lba::new(4 * at), &mut found).unwrap();
+        assert!(found == data(at as u8 + 1), "{at}");
+    }
+}
