@@ -9,6 +9,7 @@ mod elastic;
 mod http;
 mod kernel;
 mod live;
+mod map_memory;
 
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
@@ -64,6 +65,10 @@ pub(crate) struct ServeArgs {
     /// Capacity of the write buffer, for a zoned drive [default: 512MiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "memory")]
     buffer: Option<ByteSize>,
+    /// Memory for the map of a zoned drive; the rest of a longer map stays on the drive [default: a quarter
+    /// of the machine's]
+    #[arg(long, value_name = "SIZE", conflicts_with = "memory")]
+    map_memory: Option<ByteSize>,
     /// Listen at a Unix socket of this path, which only this user may connect to
     #[arg(long, value_name = "PATH", group = "where")]
     socket: Option<PathBuf>,
@@ -331,10 +336,11 @@ impl ServeArgs {
         let has_device = mounted.as_ref().is_err_and(Unmounted::is_block_device);
         match (rule, mounted) {
             (Rule::Anywhere, _) if is_blank || self.read_only => {
-                if self.make || self.buffer.is_some() || self.beside.is_elastic() {
+                let has_size = self.buffer.is_some() || self.map_memory.is_some();
+                if self.make || has_size || self.beside.is_elastic() {
                     return Err(CliError::usage(format!(
                         "cannot serve {shown}: a conventional drive is served as it is; omit --make and \
-                         --buffer, --buffer-min"
+                         --buffer, --buffer-min, --map-memory"
                     )));
                 }
                 Ok(Served::plain(disk, waits(found)))
@@ -376,6 +382,7 @@ impl ServeArgs {
         let options = DriverOptions {
             id: entropy_u64(),
             buffer_len: Blocks::holding(buffer_bytes),
+            map_memory_bytes: map_memory::of(self.map_memory)?,
             ..DriverOptions::default()
         };
         let below = || Arc::clone(&drive);

@@ -112,6 +112,7 @@ fn draw_options(rig: &mut Rig) -> DriverOptions {
         bypass_len: Blocks::new(20 + prng.below(80)),
         delta_from_bytes: [1, 4 << 20][prng.below(2) as usize],
         stream_len: [None, Some(8), Some(30)][prng.below(3) as usize].map(Blocks::new),
+        map_memory_bytes: [0, 8 << 10, u64::MAX][prng.below(3) as usize],
         ..DriverOptions::default()
     }
 }

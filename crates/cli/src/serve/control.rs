@@ -201,6 +201,7 @@ fn driver_status(driver: &BlockDriver, buffer: &BufferLen) -> Map<String, Value>
         "buffer": buffer,
         "map": {
             "nodes": counters.mapping_nodes,
+            "nodes_on_drive": counters.mapping_nodes_on_drive,
             "memory_bytes": counters.mapping_bytes,
         },
         "journal": {

@@ -145,7 +145,7 @@ fn end_of(
 /// Whether the checkpoint maps a block of the zone with number `index` or higher.
 fn is_mapped_from(state: &DriverState, slot: &PoolZone, index: u64) -> bool {
     let len = slot.len().saturating_sub(Blocks::new(index));
-    !len.is_zero() && state.map.owner(PbaRange { start: slot.pba(index), len }).is_some()
+    !len.is_zero() && state.map.is_taken(PbaRange { start: slot.pba(index), len })
 }
 
 /// The runs that count of one that a record maps to a zone.
@@ -202,7 +202,7 @@ fn is_as_before(
     journaled: &JournaledSums,
     lba: Lba,
 ) -> Result<bool, DiskError> {
-    let mapped = state.map.lookup(BlockRange::new(lba, Blocks::new(1))).next();
+    let mapped = state.pieces(BlockRange::new(lba, Blocks::new(1)))?.into_iter().next();
     let Some(at) = mapped.and_then(|piece| piece.at) else { return Ok(true) };
     let Some(slot) = state.zones.pool.zone_of(at) else { return Ok(false) };
     let index = slot.index(at);

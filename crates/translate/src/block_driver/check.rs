@@ -85,7 +85,7 @@ impl BlockDriver {
         };
         let mut done = Blocks::ZERO;
         for zone in zones {
-            let runs: Vec<MapRun> = self.state().map.runs_in(zone).collect();
+            let runs = self.state().runs_in(zone)?;
             let mut pieces = runs.into_iter().flat_map(pieces).peekable();
             while pieces.peek().is_some() {
                 let mut batch = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     begin     take the mapping, shared with the host, the copies, and the journal zones that become idle
-//!     step      encode 4 MiB of it and write it to zones of the pool while the host goes on; then the second copy
+//!     step      encode 4 MiB of it and write it to zones of the pool while the host goes on, then the same to the second copy
 //!     end       flush; superblock; flush: now this checkpoint counts, and the previous one does not
 //! ```
 //!
@@ -20,22 +20,24 @@
 //!
 //! Source: ours; the paper keeps the map in memory only.
 
+use super::base::BaseBuilder;
+use super::checkpoint_format::{
+    Checkpoint, CheckpointBytes, DELTA_INDEX, PART_LEN_BYTES, checkpoint_len, encode_delta,
+    encode_part,
+};
 use super::data_zones::DataZones;
 use super::error::no_room;
-use super::format::{
-    CHECKPOINT_ZONE_COUNT_MAX, Checkpoint, CheckpointBytes, DELTA_INDEX, PART_LEN_BYTES, Run,
-    Stored, ZONE_COUNT_WITH_DELTAS_MAX, checkpoint_len, encode_delta, encode_part,
-};
-use super::mapping::{FrozenNodes, MapRun};
+use super::format::{CHECKPOINT_ZONE_COUNT_MAX, Stored, ZONE_COUNT_WITH_DELTAS_MAX};
+use super::layered::{NodeSource, WholeNodes};
 use super::pool::Use;
 use super::step::STEP_LEN;
-use imbrex_disk::{Blocks, DiskError, Persist, ZoneId};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Persist, ZoneId};
 
 /// What a checkpoint consists of.
 #[derive(Debug)]
 enum Content {
     /// The whole mapping, which is encoded step by step.
-    Base(CheckpointBytes<FrozenNodes>),
+    Base(Box<CheckpointBytes<NodeSource>>),
     /// What changed, with the header of a delta.
     Delta(Vec<u8>),
 }
@@ -44,30 +46,45 @@ enum Content {
 #[derive(Debug)]
 pub(super) struct CheckpointWriter {
     content: Content,
+    /// Where the nodes of a base are, if it is to be that of the map.
+    noted: Option<BaseBuilder>,
     /// The length of a copy in blocks, once everything is encoded. The length in `stored` is final
     /// then too.
     copy_len: Option<u64>,
     pub(super) stored: Stored,
-    /// How many blocks are written, of the first copy and then of the second.
-    written: u64,
+    /// How many blocks of each copy are written. The second follows the first step by step, so that
+    /// the bytes in memory are those of a step.
+    written: [u64; 2],
+    /// Whether the nodes could not be read to their end: what was written is no checkpoint.
+    pub(super) has_failed: bool,
     /// Journal zones that are not needed once the checkpoint is durable.
     pub(super) idle: Vec<ZoneId>,
     /// Data zones whose lost blocks the checkpoint names.
     pub(super) abandoned: Vec<ZoneId>,
 }
 
+/// A checkpoint that is written.
+pub(super) struct Written {
+    pub(super) stored: Stored,
+    /// Where its nodes are, if it is to be the base of the map, and the blocks whose nodes could not
+    /// be read.
+    pub(super) noted: Option<(BaseBuilder, Vec<BlockRange>)>,
+}
+
 impl CheckpointWriter {
-    /// A writer for `checkpoint` with the `nodes` of the mapping; `number` is that of its
+    /// A writer for `checkpoint` with the `whole` nodes of the mapping; `number` is that of its
     /// superblock.
     pub(super) fn base(
         id: u64,
         number: u64,
         checkpoint: &Checkpoint,
-        node_count: usize,
-        nodes: FrozenNodes,
+        whole: WholeNodes,
     ) -> CheckpointWriter {
-        let content = Content::Base(CheckpointBytes::new(id, checkpoint, node_count, nodes));
-        CheckpointWriter::new(content, Stored { number, ..Stored::default() })
+        let WholeNodes { count, nodes, noted } = whole;
+        let bytes = CheckpointBytes::new(id, checkpoint, count, nodes);
+        let stored = Stored { number, is_open_ended: count.is_none(), ..Stored::default() };
+        let content = Content::Base(Box::new(bytes));
+        CheckpointWriter { noted, ..CheckpointWriter::new(content, stored) }
     }
 
     /// A writer for `delta`, which follows the checkpoint in `stored`.
@@ -77,7 +94,16 @@ impl CheckpointWriter {
 
     fn new(content: Content, stored: Stored) -> CheckpointWriter {
         let (idle, abandoned) = (Vec::new(), Vec::new());
-        CheckpointWriter { content, copy_len: None, stored, written: 0, idle, abandoned }
+        CheckpointWriter {
+            content,
+            noted: None,
+            copy_len: None,
+            stored,
+            written: [0; 2],
+            has_failed: false,
+            idle,
+            abandoned,
+        }
     }
 
     /// Whether it is a delta.
@@ -92,67 +118,95 @@ impl CheckpointWriter {
 
     /// Whether both copies are written.
     pub(super) fn is_whole(&self) -> bool {
-        self.copy_len.is_some_and(|copy_len| self.written == 2 * copy_len)
+        self.copy_len.is_some_and(|copy_len| self.written == [copy_len; 2])
     }
 
-    /// Where the checkpoint is, once it is whole.
-    pub(super) fn into_stored(self) -> Stored {
+    /// The checkpoint, once it is whole.
+    pub(super) fn finish(self) -> Written {
         let mut stored = self.stored;
-        if let (Content::Delta(_), Some(copy_len)) = (&self.content, self.copy_len) {
-            stored.deltas.len += copy_len;
-            stored.deltas.count += 1;
+        match self.content {
+            Content::Delta(_) => {
+                stored.deltas.len += self.copy_len.unwrap_or(0);
+                stored.deltas.count += 1;
+                Written { stored, noted: None }
+            }
+            Content::Base(mut bytes) => {
+                let end = bytes.runs_end().unwrap_or(0);
+                let lost = bytes.mapped_mut().lost().to_vec();
+                let noted = self.noted.map(|mut noted| {
+                    noted.end(end);
+                    (noted, lost)
+                });
+                Written { stored, noted }
+            }
         }
-        stored
     }
 
     /// Writes a piece of the checkpoint; returns its length in blocks.
     pub(super) fn step(&mut self, id: u64, zones: &mut DataZones) -> Result<u64, DiskError> {
         loop {
-            let written = self.written;
-            let place = |len: u64| (written / len, written % len);
-            let (copy, first) = self.copy_len.map_or((0, written), place);
-            let zone = self.zone(copy as usize, zones)?;
+            let copy = usize::from(self.written[1] < self.written[0]);
+            let first = self.written[copy];
+            let zone = self.zone(copy, zones)?;
             let slot = *zones.pool.get(zone).expect("one of the pool");
             let (at, room) = (slot.start + slot.pointer, slot.capacity - slot.pointer);
-            let count = self.encode(first, room.get().min(STEP_LEN));
+            let most = room.get().min(STEP_LEN);
+            let count = match copy {
+                0 => self.encode(first, most)?,
+                _ => most.min(self.written[0] - first),
+            };
             let data = self.blocks(id, first, count);
             match zones.disk.write(at, &data, Persist::Cached) {
                 Err(error) if zones.passes_over(zone, &error) => {
-                    self.zones_of(copy as usize).pop();
+                    self.zones_of(copy).pop();
                     continue;
                 }
                 written => written?,
             }
             zones.pool.advance(zone, Blocks::new(count));
-            self.written += count;
+            self.written[copy] += count;
+            if let Content::Base(bytes) = &mut self.content {
+                bytes.drop_before(self.written[1] as usize * PART_LEN_BYTES);
+            }
             return Ok(count);
         }
     }
 
     /// Encodes `count` blocks from block `first` of a copy on; returns how many of them there are.
-    fn encode(&mut self, first: u64, count: u64) -> u64 {
+    fn encode(&mut self, first: u64, count: u64) -> Result<u64, DiskError> {
         let total = match &mut self.content {
             Content::Base(bytes) => {
-                let total = bytes.make((first + count) as usize * PART_LEN_BYTES);
+                let noted = &mut self.noted;
+                let mut note = |run, coder, offset| {
+                    noted.iter_mut().for_each(|noted| noted.note(run, coder, offset));
+                };
+                let total = bytes.make((first + count) as usize * PART_LEN_BYTES, &mut note);
+                if let Some(failure) = bytes.mapped_mut().take_failure() {
+                    self.has_failed = true;
+                    return Err(failure);
+                }
                 self.stored.len_bytes = total.map_or(self.stored.len_bytes, |len| len as u64);
                 total
             }
             Content::Delta(bytes) => Some(bytes.len()),
         };
-        let Some(total) = total else { return count };
+        let Some(total) = total else { return Ok(count) };
         let copy_len = checkpoint_len(total as u64).get();
         self.copy_len = Some(copy_len);
-        count.min(copy_len - first)
+        Ok(count.min(copy_len - first))
     }
 
     /// Blocks `first..first + count` of a copy, as they are stored.
     fn blocks(&self, id: u64, first: u64, count: u64) -> Vec<u8> {
+        let at = first as usize * PART_LEN_BYTES;
         let (bytes, number_of_first) = match &self.content {
-            Content::Base(bytes) => (bytes.made(), first),
-            Content::Delta(bytes) => (&bytes[..], DELTA_INDEX | (self.stored.deltas.len + first)),
+            Content::Base(bytes) => (bytes.made_from(at), first),
+            Content::Delta(bytes) => {
+                (&bytes[at.min(bytes.len())..], DELTA_INDEX | (self.stored.deltas.len + first))
+            }
         };
-        let parts = bytes.chunks(PART_LEN_BYTES).skip(first as usize);
         let mut data = Vec::with_capacity(Blocks::new(count).bytes() as usize);
+        let parts = bytes.chunks(PART_LEN_BYTES);
         for (index, part) in (number_of_first..number_of_first + count).zip(parts) {
             data.extend_from_slice(&encode_part(id, self.stored.number, index, part));
         }
@@ -184,11 +238,5 @@ impl CheckpointWriter {
             .ok_or_else(|| no_room("no zone of the drive is free for a checkpoint".to_owned()))?;
         self.zones_of(copy).push(zone);
         Ok(zone)
-    }
-}
-
-impl From<MapRun> for Run {
-    fn from(run: MapRun) -> Run {
-        Run { range: run.range(), at: run.at }
     }
 }

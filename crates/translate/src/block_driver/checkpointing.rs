@@ -6,10 +6,10 @@
 //!
 //! Not here: writing it (`checkpoint`), its bytes (`format`), when one is due (`state`).
 
-use super::checkpoint::CheckpointWriter;
-use super::format::{Checkpoint, Deltas, Run, ZONE_COUNT_WITH_DELTAS_MAX, checkpoint_len};
+use super::checkpoint::{CheckpointWriter, Written};
+use super::checkpoint_format::{Checkpoint, Run, checkpoint_len};
+use super::format::{Deltas, ZONE_COUNT_WITH_DELTAS_MAX};
 use super::journal::{JournalUse, JournalZone};
-use super::mapping::Piece;
 use super::pool::Use;
 use super::regions::Regions;
 use super::state::DriverState;
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Deltas are at most this many times as long as their base.
 const DELTA_SHARE: u64 = 2;
+/// How often the nodes of a base may be unreadable in a row before the host gets the error.
+const FAILED_READ_COUNT_MAX: u32 = 3;
 /// One zone of the pool in this many may hold deltas, and at least one for each copy.
 const DELTA_ZONE_SHARE: usize = 64;
 
@@ -29,6 +31,8 @@ pub(super) struct Checkpointed {
     /// How many runs of the mapping the base has, and all of its deltas.
     base_runs: u64,
     delta_runs: u64,
+    /// How often in a row the nodes of a base could not be read.
+    failed_reads: u32,
 }
 
 impl Checkpointed {
@@ -51,8 +55,13 @@ impl Checkpointed {
 impl DriverState {
     /// Begins a checkpoint, of what changed if that is enough.
     pub(super) fn begin_checkpoint(&mut self) -> Result<(), DiskError> {
-        let changes = self.map.take_changes().filter(|_| self.may_be_delta());
+        let changes = self.may_be_delta().then(|| self.map.take_changes());
         self.begin(changes)
+    }
+
+    /// Begins a checkpoint of everything.
+    pub(super) fn begin_whole(&mut self) -> Result<(), DiskError> {
+        self.begin(None)
     }
 
     /// Begins a checkpoint of `changes`, or of everything.
@@ -73,7 +82,6 @@ impl DriverState {
 
     /// Begins a checkpoint of everything.
     fn begin_base(&mut self) -> Result<(), DiskError> {
-        drop(self.map.take_changes());
         // A drive allows only a limited number of zones that are written in part, and nothing follows
         // these deltas.
         let last =
@@ -82,15 +90,17 @@ impl DriverState {
             self.zones.pool.finish(&*self.disk, zone)?;
         }
         let generations = self.generations();
-        let (node_count, nodes) = (self.map.node_count(), self.map.frozen());
+        let base_runs = self.map.node_count();
+        let whole = self.map.begin_whole(&self.map_disk());
         self.checkpointed = Checkpointed {
             generations: generations.iter().copied().collect(),
-            base_runs: node_count as u64,
+            base_runs,
             delta_runs: 0,
+            failed_reads: self.checkpointed.failed_reads,
         };
         let checkpoint = self.checkpoint_without_map(generations);
         let (id, number) = (self.superblock.id, self.superblock.number + 1);
-        self.writing = Some(CheckpointWriter::base(id, number, &checkpoint, node_count, nodes));
+        self.writing = Some(CheckpointWriter::base(id, number, &checkpoint, whole));
         Ok(())
     }
 
@@ -98,15 +108,11 @@ impl DriverState {
     ///
     /// Cost: a lookup for each of them, at once.
     fn begin_delta(&mut self, changes: &Regions) {
-        let pieces = changes.iter().flat_map(|range| self.map.lookup(range));
-        let run = |piece: Piece| match piece.at {
-            Some(at) => Run { range: piece.range, at },
-            None => Run::unmapped(piece.range),
-        };
-        let mapped: Vec<Run> = pieces.map(run).collect();
+        let mapped = self.map.runs_of(changes);
         let generations = self.generations();
         let changed = self.checkpointed.change(&generations);
-        self.checkpointed.delta_runs += mapped.len() as u64;
+        self.checkpointed.delta_runs =
+            self.checkpointed.delta_runs.saturating_add(mapped.len() as u64);
         let delta = Checkpoint { mapped, ..self.checkpoint_without_map(changed) };
         let stored = self.superblock.checkpoint.clone();
         self.writing = Some(CheckpointWriter::delta(self.superblock.id, &delta, stored));
@@ -125,6 +131,7 @@ impl DriverState {
             && self.checkpointed.delta_runs <= self.checkpointed.base_runs
             && stored.zones().count() + 2 <= ZONE_COUNT_WITH_DELTAS_MAX
             && self.reserve() <= self.zones.pool.free()
+            && !self.map.is_long()
     }
 
     /// Whether a checkpoint of everything would free zones that deltas take.
@@ -177,6 +184,10 @@ impl DriverState {
                 self.begin(None)?;
                 return self.checkpoint_step();
             }
+            Err(error) if writing.has_failed => {
+                self.drop_checkpoint();
+                return Err(error);
+            }
             written => written?,
         };
         self.counters.checkpoint_blocks += count;
@@ -184,6 +195,33 @@ impl DriverState {
             self.end_checkpoint(writing)?;
         }
         Ok(count)
+    }
+
+    /// A step of a checkpoint that nobody waits for. If the map cannot be read, it is tried again: the
+    /// host gets the error if that happens again and again.
+    pub(super) fn paced_checkpoint_step(&mut self) -> Result<u64, DiskError> {
+        match self.checkpoint_step() {
+            Err(error) if self.writing.is_none() && matches!(error, DiskError::Host { .. }) => {
+                self.checkpointed.failed_reads += 1;
+                match self.checkpointed.failed_reads < FAILED_READ_COUNT_MAX {
+                    true => Ok(1),
+                    false => Err(error),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Gives up the checkpoint that is being written. The one on the drive counts; what changed since
+    /// is in the map, and no longer known as a change.
+    fn drop_checkpoint(&mut self) {
+        if let Some(writing) = self.writing.take() {
+            for zone in writing.stored.zones() {
+                self.zones.pool.clear(&*self.disk, zone);
+            }
+        }
+        self.map.end_whole();
+        self.checkpointed.delta_runs = u64::MAX;
     }
 
     /// How many zones both copies of the next checkpoint may take: it may be half as long again as
@@ -207,7 +245,8 @@ impl DriverState {
         self.disk.flush()?;
         let (idle, abandoned) = (writing.idle.clone(), writing.abandoned.clone());
         self.counters.delta_checkpoints += u64::from(writing.is_delta());
-        let before = std::mem::replace(&mut self.superblock.checkpoint, writing.into_stored());
+        let Written { stored, noted } = writing.finish();
+        let before = std::mem::replace(&mut self.superblock.checkpoint, stored);
         self.superblock.number += 1;
         self.write_superblock()?;
         let stored: BTreeSet<ZoneId> = self.superblock.checkpoint.zones().collect();
@@ -219,8 +258,18 @@ impl DriverState {
             self.zones.pool.finish(&*self.disk, zone)?;
         }
         self.counters.checkpoints += 1;
+        self.checkpointed.failed_reads = 0;
         self.journal.free(&idle);
-        Ok(())
+        match noted {
+            Some((noted, lost)) => {
+                self.checkpointed.base_runs = noted.node_count();
+                self.adopt_base(noted, &lost)
+            }
+            None => {
+                self.map.end_whole();
+                Ok(())
+            }
+        }
     }
 
     /// Writes a checkpoint of the present state.

@@ -46,14 +46,14 @@
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 use super::cleaning::Cleaning;
 use super::data_zones::Stream;
-use super::mapping::Piece;
+use super::mapping::{MapRun, Piece};
 use super::pool::{PoolZone, Use};
 use super::state::DriverState;
 use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN, WAITED_STEP_LEN};
 use super::summaries::Part;
 use super::zones::is_given_up;
 use imbrex_disk::{Activity, BlockRange, Blocks, DiskError, Pba, ZoneId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Cleaning begins when the free zones exceed the reserve by no more than this.
 const CLEAN_AHEAD_ZONE_COUNT: usize = 1;
@@ -195,26 +195,32 @@ impl DriverState {
 
     /// Moves a piece of the valid data of the zones being cleaned; returns how many blocks it read.
     pub(super) fn clean_step(&mut self, is_urgent: bool, len: u64) -> Result<u64, DiskError> {
-        if self.cleaning.is_none() && !self.begin_cleaning(is_urgent) {
-            return Ok(0);
+        if self.cleaning.is_none() {
+            match self.begin_cleaning(is_urgent) {
+                Ok(true) => {}
+                Ok(false) => return Ok(0),
+                Err(error @ DiskError::Host { .. }) => {
+                    return self.note_failed_read(error, is_urgent, 1);
+                }
+                Err(error) => return Err(error),
+            }
         }
         let Some(mut cleaning) = self.cleaning.take() else { return Ok(0) };
         let mut pieces = Vec::new();
         let mut left = len;
         while left > 0 && cleaning.next < cleaning.runs.len() {
             let run = &mut cleaning.runs[cleaning.next];
-            let now = BlockRange::new(run.start, Blocks::new(run.len.get().min(left)));
+            let now = MapRun { len: Blocks::new(run.len.get().min(left)), ..*run };
             left -= now.len.get();
-            *run = BlockRange::new(now.end(), run.len - now.len);
+            *run =
+                MapRun { start: run.start + now.len, at: run.at + now.len, len: run.len - now.len };
             cleaning.next += usize::from(run.len.is_zero());
-            for piece in self.map.lookup(now) {
-                // Data that was written again meanwhile is elsewhere.
-                let zone =
-                    piece.at.and_then(|at| self.zones.pool.zone_of(at)).map(|slot| slot.zone);
-                if zone.is_some_and(|zone| cleaning.zones.contains_key(&zone)) {
-                    pieces.push(piece);
-                }
-            }
+            // Data that was written again meanwhile is elsewhere.
+            let mut is_cleaned = |at| {
+                let slot = self.zones.pool.zone_of(at);
+                slot.is_some_and(|slot| cleaning.zones.contains_key(&slot.zone))
+            };
+            pieces.extend(self.map.still_at(now, &mut is_cleaned));
         }
         let moved = len - left;
         cleaning.left -= Blocks::new(moved);
@@ -227,25 +233,28 @@ impl DriverState {
             }
             // Nothing is in doubt: the data stays where it is.
             Err(error @ DiskError::Host { .. }) => {
-                self.abort_cleaning();
-                self.debt.pause = PAUSE_LEN;
-                self.debt.failed_reads += 1;
-                let is_told = is_urgent && FAILED_READ_COUNT_MAX <= self.debt.failed_reads;
-                return if is_told { Err(error) } else { Ok(moved) };
+                return self.note_failed_read(error, is_urgent, moved);
             }
             Err(error) => return Err(error),
         };
         self.debt.failed_reads = 0;
         cleaning.unreadable.extend(found.unreadable);
-        if !self.append(Stream::Cleaning, &found.data, &found.ranges)? {
+        let is_placed = self.append(Stream::Cleaning, &found.data, &found.ranges)?;
+        self.forget_moved(&pieces);
+        if !is_placed {
             self.abort_cleaning();
             return Ok(moved);
         }
         if cleaning.next < cleaning.runs.len() {
             self.cleaning = Some(cleaning);
         } else {
-            for &zone in &cleaning.unreadable {
-                self.set_unreadable(&cleaning, zone);
+            for (&zone, &generation) in &cleaning.zones {
+                let slot = self.zones.pool.get(zone);
+                if cleaning.unreadable.contains(&zone) {
+                    self.set_unreadable(&cleaning, zone);
+                } else if slot.is_some_and(|slot| slot.generation == generation) {
+                    self.forget_zone(zone);
+                }
             }
             self.counters.cleanings += 1;
             self.counters.cleaned_zones +=
@@ -257,7 +266,8 @@ impl DriverState {
                 self.abandon_unreadable()?;
             }
         }
-        Ok(moved)
+        // A zone may turn out to be empty (`paging`).
+        Ok(moved.max(1))
     }
 
     /// Finishes the cleaning that is running, or does a whole one; returns false if nothing was
@@ -283,6 +293,21 @@ impl DriverState {
         }
     }
 
+    /// A read of cleaning failed that says nothing about the medium. Ends the cleaning, which has
+    /// `moved` blocks, and tells a host that waits for the room only if it happens again and again.
+    fn note_failed_read(
+        &mut self,
+        error: DiskError,
+        is_urgent: bool,
+        moved: u64,
+    ) -> Result<u64, DiskError> {
+        self.abort_cleaning();
+        self.debt.pause = PAUSE_LEN;
+        self.debt.failed_reads += 1;
+        let is_told = is_urgent && FAILED_READ_COUNT_MAX <= self.debt.failed_reads;
+        if is_told { Err(error) } else { Ok(moved) }
+    }
+
     /// Ends the running cleaning early.
     fn abort_cleaning(&mut self) {
         self.debt.taken_zones = 0;
@@ -305,8 +330,8 @@ impl DriverState {
         self.commit()?;
         let zones = self.unreadable_zones();
         for &zone in &zones {
-            let runs: Vec<BlockRange> = self.map.runs_in(zone).map(|run| run.range()).collect();
-            for run in runs {
+            let runs = self.runs_in(zone)?;
+            for run in runs.into_iter().map(MapRun::range) {
                 self.map.unset(run);
                 self.lost.insert(run);
                 // The write buffer still has what a stream wrote: the journal takes it next.
@@ -323,13 +348,14 @@ impl DriverState {
                     self.lost.remove(range);
                 }
             }
+            self.forget_zone(zone);
             self.zones.pool.set(zone, Use::Abandoned);
             self.zones.summaries.forget(zone);
         }
         Ok(!zones.is_empty())
     }
 
-    fn begin_cleaning(&mut self, is_urgent: bool) -> bool {
+    fn begin_cleaning(&mut self, is_urgent: bool) -> Result<bool, DiskError> {
         // Cleaning does not regain a zone that the drive has given up.
         let sealed = self
             .zones
@@ -345,25 +371,36 @@ impl DriverState {
         let has_garbage = |fill: &ZoneFill| {
             RARE_GARBAGE_PERMILLE * fill.written.get() <= 1000 * (fill.written - fill.valid).get()
         };
-        let is_urgent = is_urgent || !fills.iter().any(has_garbage);
-        let order = if is_urgent {
-            CleaningOrder::MostGarbage { chosen_count: 1 }
-        } else {
-            self.options.cleaning
+        let is_rare = !fills.iter().any(has_garbage);
+        self.map_is_stale =
+            is_rare && 2 * self.superblock.zone_len.get() <= self.map.hidden().get();
+        let is_urgent = is_urgent || is_rare;
+        let order = match self.options.cleaning {
+            _ if is_urgent => CleaningOrder::MostGarbage { chosen_count: 1 },
+            // The nodes of a candidate cost a read of its summaries (`paging`).
+            order if self.map.has_base() => {
+                CleaningOrder::MostGarbage { chosen_count: order.chosen_count() }
+            }
+            order => order,
         };
-        let found = candidates(order, fills);
-        let content = |&zone: &ZoneId| ZoneContent {
-            zone,
-            written: self.zones.pool.get(zone).map_or(Blocks::ZERO, PoolZone::written),
-            runs: self.map.runs_in(zone).map(|run| run.range()).collect(),
-        };
-        let contents: Vec<ZoneContent> = found.iter().map(content).collect();
+        let mut nodes: BTreeMap<ZoneId, Vec<MapRun>> = BTreeMap::new();
+        let mut contents = Vec::new();
+        for zone in candidates(order, fills) {
+            let runs = self.runs_in(zone)?;
+            let written = self.zones.pool.get(zone).map_or(Blocks::ZERO, PoolZone::written);
+            let ranges = runs.iter().map(|run| run.range()).collect();
+            contents.push(ZoneContent { zone, written, runs: ranges });
+            nodes.insert(zone, runs);
+        }
         let chosen = choose(order, &contents);
         if chosen.zones.is_empty() {
-            return false;
+            return Ok(false);
         }
-        let chosen_contents = contents.into_iter().filter(|c| chosen.zones.contains(&c.zone));
-        let mut runs: Vec<BlockRange> = chosen_contents.flat_map(|content| content.runs).collect();
+        nodes.retain(|zone, _| chosen.zones.contains(zone));
+        let mut runs: Vec<MapRun> = match is_urgent {
+            true => chosen.zones.iter().filter_map(|zone| nodes.remove(zone)).flatten().collect(),
+            false => nodes.into_values().flatten().collect(),
+        };
         if is_urgent {
             self.counters.urgent_cleanings += 1;
         } else {
@@ -385,7 +422,7 @@ impl DriverState {
             left: valid,
             unreadable: BTreeSet::new(),
         });
-        true
+        Ok(true)
     }
 
     /// Reads pieces: together, or, where the medium fails, block by block whatever can be read.

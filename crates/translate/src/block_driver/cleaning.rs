@@ -1,6 +1,7 @@
 //! A cleaning that is running, and its debt for the host's writes.
 
-use imbrex_disk::{BlockRange, Blocks, ZoneId};
+use super::mapping::MapRun;
+use imbrex_disk::{Blocks, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far cleaning is behind the host.
@@ -26,7 +27,7 @@ pub(super) struct Cleaning {
     pub(super) garbage: Blocks,
     /// The valid runs of the zones, by LBA or, where only space counts, in disk order. The run at
     /// `next` is cut to what is left of it.
-    pub(super) runs: Vec<BlockRange>,
+    pub(super) runs: Vec<MapRun>,
     pub(super) next: usize,
     /// The total length of `runs` from `next` on.
     pub(super) left: Blocks,

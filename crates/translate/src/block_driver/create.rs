@@ -16,9 +16,11 @@
 //! ```
 
 use super::buffer::JournalIndex;
+use super::checkpoint_format::PART_LEN_BYTES;
 use super::error::{DriverError, damaged, during};
-use super::format::{CHECKPOINT_ZONE_COUNT_MAX, PART_LEN_BYTES, STRETCH_LEN, Stored, Superblock};
+use super::format::{CHECKPOINT_ZONE_COUNT_MAX, STRETCH_LEN, Stored, Superblock};
 use super::journal::{JournalUse, JournalZones, first_pool_zone};
+use super::layered::LayeredMap;
 use super::mapping::Mapping;
 use super::options::DriverOptions;
 use super::pool::{Pool, Use, data_len};
@@ -140,6 +142,7 @@ pub(super) fn format(
         checkpoint: Stored::default(),
     };
     let map = Mapping::new(spec(&superblock)).map_err(damaged("geometry"))?;
+    let map = LayeredMap::new(map, options.map_memory_bytes);
     let copies = JournalIndex::new(spec(&superblock)).map_err(damaged("geometry"))?;
     let mut journal = JournalZones::new(journal_zones(&*disk, count as u32));
     for zone in journal.zones.iter_mut().filter(|zone| is_given_up(&*disk, zone.zone)) {

@@ -5,7 +5,7 @@ use super::error::DriverError;
 use super::open;
 use super::options::DriverCounters;
 use super::options::DriverOptions;
-use super::state::DriverState;
+use super::state::{Begun, DriverState};
 use super::superblocks;
 use crate::error::FormatFault;
 use imbrex_disk::{
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often a read is tried without the lock (K8).
 pub(super) const READ_ATTEMPT_COUNT: usize = 3;
+/// How often the parts of the map that a read needs are read without the lock.
+const LOOKUP_ATTEMPT_COUNT: usize = 3;
 
 /// A block device; see the documentation of the parent module.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub struct BlockDriver {
     pub(super) disk: Arc<dyn Disk>,
     /// The disk, for flushes that the host asks for.
     log_disk: Arc<dyn Disk>,
+    /// The disk, for the map.
+    map_disk: Arc<dyn Disk>,
     pub(super) state: Mutex<DriverState>,
     /// K10: a request holds this while it waits for `state`. So it gets `state` between two steps of a
     /// write, before the next step.
@@ -73,8 +77,9 @@ impl BlockDriver {
         nodes: impl IntoIterator<Item = super::mapping::MapRun>,
     ) -> Result<(), DriverError> {
         let mut state = create::format(disk, options)?;
-        state.map = super::mapping::Mapping::from_sorted(state.map.spec(), nodes)
+        let map = super::mapping::Mapping::from_sorted(state.map.spec(), nodes)
             .map_err(super::error::damaged("map"))?;
+        state.map = super::layered::LayeredMap::new(map, options.map_memory_bytes);
         state.base_now().map_err(super::error::during("writing the checkpoint"))
     }
 
@@ -101,7 +106,15 @@ impl BlockDriver {
             geometry.map_err(|error| FormatFault::damaged("superblock", error.to_string()))?;
         let disk = Arc::clone(state.zones.disks.of(Activity::User));
         let log_disk = Arc::clone(&state.disk);
-        Ok(BlockDriver { geometry, disk, log_disk, state: Mutex::new(state), turn: Mutex::new(()) })
+        let map_disk = state.map_disk();
+        Ok(BlockDriver {
+            geometry,
+            disk,
+            log_disk,
+            map_disk,
+            state: Mutex::new(state),
+            turn: Mutex::new(()),
+        })
     }
 
     /// Sets the capacity of the write buffer. Later writes and [`Disk::work`] evict the excess.
@@ -125,7 +138,8 @@ impl BlockDriver {
     pub fn driver_counters(&self) -> DriverCounters {
         let state = self.state();
         DriverCounters {
-            mapping_nodes: state.map.node_count() as u64,
+            mapping_nodes: state.map.node_count(),
+            mapping_nodes_on_drive: state.map.base_node_count(),
             mapping_bytes: state.map.memory_bytes(),
             buffered_blocks: state.regions.total().get(),
             clean_blocks: state.streams.kept.total().get(),
@@ -189,8 +203,20 @@ impl Disk for BlockDriver {
         for request in requests.iter() {
             self.geometry.request(request.at, request.buf.len())?;
         }
-        for _ in 0..READ_ATTEMPT_COUNT {
-            let reading = self.state().begin_read(requests)?;
+        let mut attempts = 0;
+        let mut lookups = 0;
+        while attempts < READ_ATTEMPT_COUNT && lookups < LOOKUP_ATTEMPT_COUNT {
+            let begun = self.state().begin_read(requests)?;
+            let reading = match begun {
+                Begun::Reading(reading) => reading,
+                Begun::Missing(chunks) => {
+                    lookups += 1;
+                    let found = chunks.fetch(&*self.map_disk);
+                    self.state().map.keep(found)?;
+                    continue;
+                }
+            };
+            attempts += 1;
             let fetched = reading.fetch(&*self.disk);
             match self.state().end_read(fetched) {
                 // The data may have moved to another zone meanwhile.
@@ -198,9 +224,10 @@ impl Disk for BlockDriver {
                 Some(outcome) => return outcome,
             }
         }
-        // Zones are begun anew faster than the drive reads. The last attempt keeps the lock.
+        // Zones are begun anew faster than the drive reads, or the map's cache is too small for the
+        // request. The last attempt keeps the lock.
         let mut state = self.state();
-        let fetched = state.begin_read(requests)?.fetch(&*self.disk);
+        let fetched = state.begin_read_here(requests)?.fetch(&*self.disk);
         state.end_read(fetched).expect("K8: the lock is held")
     }
 
@@ -245,7 +272,8 @@ impl Disk for BlockDriver {
     }
 
     fn known(&self, range: BlockRange) -> (Known, Blocks) {
-        self.state().newest().known(range)
+        let state = self.state();
+        state.newest().known(range, &mut |range| state.known_pieces(range))
     }
 
     fn zone(&self, _zone: ZoneId) -> Option<ZoneInfo> {

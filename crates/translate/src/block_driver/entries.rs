@@ -11,10 +11,9 @@
 //!
 //! Not here: the effect of the records (`replay`).
 
+use super::checkpoint_format::Checkpoint;
 use super::error::{DriverError, during};
-use super::format::{
-    Checkpoint, ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, decode_header_block,
-};
+use super::format::{ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, decode_header_block};
 use super::journal::JournalZone;
 use super::state::DriverState;
 use crate::error::FormatFault;

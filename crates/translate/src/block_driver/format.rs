@@ -7,16 +7,16 @@ use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Lba, Pba, ZoneId};
 pub(super) const FORMAT_VERSION: u32 = 3;
 /// The version of a superblock that names deltas.
 pub(super) const DELTA_VERSION: u32 = 4;
+/// The version of a superblock whose checkpoint marks the end of its mapping. It may name deltas.
+pub(super) const OPEN_ENDED_VERSION: u32 = 5;
 const SUPERBLOCK_MAGIC: [u8; 8] = *b"IMSMRSB\n";
-const CHECKPOINT_MAGIC: [u8; 8] = *b"IMSMRCP\n";
-const DELTA_MAGIC: [u8; 8] = *b"IMSMRCD\n";
 const ENTRY_MAGIC: [u8; 8] = *b"IMSMRJE\n";
 const SUMMARY_MAGIC: [u8; 8] = *b"IMSMRZS\n";
 
 /// One block of the format.
 pub(super) type Block = [u8; BLOCK_LEN_BYTES];
 
-const VERSION: usize = 8;
+pub(super) const VERSION: usize = 8;
 const ZONE_COUNT_OF_CHECKPOINT: usize = 12;
 const ID: usize = 16;
 const NUMBER: usize = 24;
@@ -82,6 +82,8 @@ pub(super) struct Stored {
     pub(super) len_bytes: u64,
     /// The number of the first superblock that named it; each of its blocks has it.
     pub(super) number: u64,
+    /// Whether the end of its mapping is marked, instead of the number of runs.
+    pub(super) is_open_ended: bool,
     /// What changed since.
     pub(super) deltas: Deltas,
 }
@@ -120,8 +122,12 @@ impl Superblock {
         let mut bytes = Box::new([0; BLOCK_LEN_BYTES]);
         bytes[..VERSION].copy_from_slice(&SUPERBLOCK_MAGIC);
         let deltas = &self.checkpoint.deltas;
-        let has_deltas = deltas.count > 0;
-        let version = if has_deltas { DELTA_VERSION } else { FORMAT_VERSION };
+        let version = match (self.checkpoint.is_open_ended, deltas.count) {
+            (true, _) => OPEN_ENDED_VERSION,
+            (false, 0) => FORMAT_VERSION,
+            (false, _) => DELTA_VERSION,
+        };
+        let has_deltas = version != FORMAT_VERSION;
         put_u32(&mut bytes[..], VERSION, version);
         let [first, second] = &self.checkpoint.copies;
         put_u32(&mut bytes[..], ZONE_COUNT_OF_CHECKPOINT, first.len() as u32);
@@ -161,17 +167,18 @@ impl Superblock {
         }
         // Another version may place the other fields, including the checksum, elsewhere.
         match get_u32(bytes, VERSION) {
-            FORMAT_VERSION | DELTA_VERSION
+            FORMAT_VERSION | DELTA_VERSION | OPEN_ENDED_VERSION
                 if crc32c::crc32c(&bytes[..CRC]) != get_u32(bytes, CRC) =>
             {
                 return Err(Fault::None);
             }
-            FORMAT_VERSION | DELTA_VERSION => {}
+            FORMAT_VERSION | DELTA_VERSION | OPEN_ENDED_VERSION => {}
             got => return Err(Fault::Version { got }),
         }
         let first_count = get_u32(bytes, ZONE_COUNT_OF_CHECKPOINT) as usize;
         let zone_count = first_count.saturating_add(get_u32(bytes, ZONE_COUNT_OF_SECOND) as usize);
-        let has_deltas = get_u32(bytes, VERSION) == DELTA_VERSION;
+        let version = get_u32(bytes, VERSION);
+        let has_deltas = version != FORMAT_VERSION;
         let delta_counts = if has_deltas { get_u32(bytes, DELTA_ZONE_COUNT) } else { 0 };
         let (first_delta, second_delta) = (delta_counts & 0xFFFF, delta_counts >> 16);
         let first_delta = zone_count.saturating_add(first_delta as usize);
@@ -198,6 +205,7 @@ impl Superblock {
                     .map(|indices| indices.map(zone).collect()),
                 len_bytes: get_u64(bytes, CHECKPOINT_LEN),
                 number: get_u64(bytes, CHECKPOINT_NUMBER),
+                is_open_ended: version == OPEN_ENDED_VERSION,
                 deltas: Deltas {
                     copies: [zone_count..first_delta, first_delta..all_count]
                         .map(|indices| indices.map(zone).collect()),
@@ -338,9 +346,9 @@ impl Record {
 /// No device ever counts this far.
 pub(super) const NUMBER_END: u64 = 1 << 63;
 /// No drive has more blocks.
-const ADDRESS_END: u64 = 1 << 48;
+pub(super) const ADDRESS_END: u64 = 1 << 48;
 /// No journal has more entries: some records have an entry's number where others have an address.
-const SEQ_END: u64 = ADDRESS_END;
+pub(super) const SEQ_END: u64 = ADDRESS_END;
 
 /// The content of a journal entry's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -442,230 +450,16 @@ pub(super) fn decode_header_block(id: u64, at: Pba, offset: Blocks, block: &[u8]
     })?
 }
 
-/// A run in a checkpoint: of the mapping, or of copies in the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) range: BlockRange,
-    pub(super) at: Pba,
-}
+pub(super) const SUM_LEN_BYTES: usize = 12;
 
-impl Run {
-    /// A run of a delta that is no longer mapped.
-    pub(super) fn unmapped(range: BlockRange) -> Run {
-        Run { range, at: Pba::new(ADDRESS_END) }
-    }
-
-    /// Whether the run is mapped; only runs of deltas may be otherwise.
-    pub(super) fn is_mapped(&self) -> bool {
-        self.at.get() != ADDRESS_END
-    }
-}
-
-/// The content of a checkpoint. In a delta, the mapping has only what changed, `generations` only
-/// those that changed (0 where a zone has none any more), and the rest is whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Checkpoint {
-    /// The number of the next journal entry.
-    pub(super) seq: u64,
-    /// The place of that entry, unless it begins another zone.
-    pub(super) next: Pba,
-    /// The mapping, by LBA.
-    pub(super) mapped: Vec<Run>,
-    /// The contents of the write buffer and their places in the journal, by LBA.
-    pub(super) copies: Vec<Run>,
-    /// The checksum of each block of `copies`.
-    pub(super) copy_crcs: Vec<u32>,
-    /// Blocks that the host wrote and the drive lost, by LBA.
-    pub(super) lost: Vec<BlockRange>,
-    /// The generations of the data zones that have one.
-    pub(super) generations: Vec<(ZoneId, u64)>,
-    /// Checksums of blocks whose stretch has no summary yet.
-    pub(super) sums: Vec<(Pba, Sum)>,
-}
-
-/// A checkpoint as bytes, encoded on demand: fixed fields, then runs as differences to the end of
-/// the previous run, then the rest. The mapping comes from `mapped`, which may be long, instead of
-/// the checkpoint.
-#[derive(Debug)]
-pub(super) struct CheckpointBytes<M> {
-    bytes: Vec<u8>,
-    next: Option<Run>,
-    mapped: M,
-    coder: RunCoder,
-    /// The bytes after the mapping.
-    rest: Vec<u8>,
-}
-
-impl<M: Iterator> CheckpointBytes<M>
-where
-    Run: From<M::Item>,
-{
-    /// `mapped_count` is the number of runs in `mapped`.
-    pub(super) fn new(
-        id: u64,
-        checkpoint: &Checkpoint,
-        mapped_count: usize,
-        mut mapped: M,
-    ) -> Self {
-        let Checkpoint { seq, next, copies, copy_crcs, lost, generations, sums, .. } = checkpoint;
-        let mut bytes = Vec::new();
-        bytes.extend_from_slice(&CHECKPOINT_MAGIC);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
-        let counts = [mapped_count, copies.len(), lost.len(), generations.len(), sums.len()];
-        let counts = counts.map(|count| count as u64);
-        for value in [id, *seq, next.get()].into_iter().chain(counts) {
-            bytes.extend_from_slice(&value.to_le_bytes());
-        }
-        let mut rest = Vec::new();
-        put_runs(&mut rest, copies.iter().copied());
-        put_runs(&mut rest, lost.iter().map(|&range| Run { range, at: Pba::new(0) }));
-        copy_crcs.iter().for_each(|crc| rest.extend_from_slice(&crc.to_le_bytes()));
-        for (zone, generation) in generations {
-            rest.extend_from_slice(&zone.0.to_le_bytes());
-            rest.extend_from_slice(&generation.to_le_bytes());
-        }
-        for (at, sum) in sums {
-            rest.extend_from_slice(&at.get().to_le_bytes());
-            rest.extend_from_slice(&encode_sum(*sum));
-        }
-        let next = mapped.next().map(Run::from);
-        CheckpointBytes { bytes, next, mapped, coder: RunCoder::default(), rest }
-    }
-
-    /// Encodes the bytes before `end`, or all; returns the total length once everything is encoded.
-    pub(super) fn make(&mut self, end: usize) -> Option<usize> {
-        while self.bytes.len() < end
-            && let Some(run) = self.next
-        {
-            self.coder.put(&mut self.bytes, run);
-            self.next = self.mapped.next().map(Run::from);
-        }
-        if self.next.is_some() {
-            return None;
-        }
-        self.bytes.append(&mut self.rest);
-        Some(self.bytes.len())
-    }
-
-    /// The bytes encoded so far.
-    pub(super) fn made(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// The first bytes of each delta: a magic, and the length of what follows.
-pub(super) const DELTA_HEADER_LEN: usize = 16;
-/// Set in the numbers of blocks of deltas, which are counted over all deltas of a checkpoint.
-pub(super) const DELTA_INDEX: u64 = 1 << 63;
-
-/// A delta as bytes: its header, and a checkpoint.
-pub(super) fn encode_delta(id: u64, checkpoint: &Checkpoint) -> Vec<u8> {
-    let mapped = checkpoint.mapped.iter().copied();
-    let mut bytes = CheckpointBytes::new(id, checkpoint, checkpoint.mapped.len(), mapped);
-    let len = bytes.make(usize::MAX).unwrap_or(0);
-    let header = [DELTA_MAGIC, (len as u64).to_le_bytes()].concat();
-    [&header[..], bytes.made()].concat()
-}
-
-/// The length of the checkpoint that follows the header of a delta; `None` if it is none.
-pub(super) fn decode_delta_header(bytes: &[u8]) -> Option<u64> {
-    (bytes.len() >= DELTA_HEADER_LEN && bytes[..8] == DELTA_MAGIC).then(|| get_u64(bytes, 8))
-}
-
-/// How many of its bytes a block of a checkpoint holds; their checksum follows.
-pub(super) const PART_LEN_BYTES: usize = BLOCK_LEN_BYTES - 4;
-
-/// How many blocks a copy of a checkpoint of `len_bytes` takes.
-pub(super) fn checkpoint_len(len_bytes: u64) -> Blocks {
-    Blocks::new(len_bytes.div_ceil(PART_LEN_BYTES as u64))
-}
-
-/// The checksum of a block of a checkpoint. It exposes a block of another device, another
-/// checkpoint or another place as well as a rotten one.
-fn part_crc(id: u64, number: u64, index: u64, part: &[u8]) -> u32 {
-    let place = [id, number, index].map(u64::to_le_bytes).concat();
-    crc32c::crc32c_append(crc32c::crc32c(&place), part)
-}
-
-/// Block `index` of checkpoint `number`: a part of its bytes.
-pub(super) fn encode_part(id: u64, number: u64, index: u64, part: &[u8]) -> Block {
-    let mut block = [0; BLOCK_LEN_BYTES];
-    block[..part.len()].copy_from_slice(part);
-    let crc = part_crc(id, number, index, &block[..PART_LEN_BYTES]);
-    put_u32(&mut block, PART_LEN_BYTES, crc);
-    block
-}
-
-/// The part that was given to [`encode_part`], padded with zeros; `None` if this is another block.
-pub(super) fn decode_part(id: u64, number: u64, index: u64, block: &[u8]) -> Option<&[u8]> {
-    let part = &block[..PART_LEN_BYTES];
-    (part_crc(id, number, index, part) == get_u32(block, PART_LEN_BYTES)).then_some(part)
-}
-
-const CHECKPOINT_FIXED: usize = 16 + 8 * 8;
-const GENERATION_LEN_BYTES: usize = 12;
-const SUM_LEN_BYTES: usize = 12;
-
-/// Decodes the bytes of [`CheckpointBytes`].
-///
-/// # Errors
-/// What is wrong with the bytes.
-pub(super) fn decode_checkpoint(id: u64, bytes: &[u8]) -> Result<Checkpoint, String> {
-    if bytes.len() < CHECKPOINT_FIXED || bytes[..VERSION] != CHECKPOINT_MAGIC {
-        return Err("its magic is wrong".to_owned());
-    }
-    if get_u32(bytes, VERSION) != FORMAT_VERSION || get_u64(bytes, 16) != id {
-        return Err("it belongs to another version or device".to_owned());
-    }
-    if get_u64(bytes, 24) >= SEQ_END {
-        return Err("its entry number is out of range".to_owned());
-    }
-    let count = |index: usize| get_u64(bytes, 40 + 8 * index);
-    let mut rest = &bytes[CHECKPOINT_FIXED..];
-    let mapped = get_runs(&mut rest, count(0))?;
-    let copies = get_runs(&mut rest, count(1))?;
-    let lost = get_runs(&mut rest, count(2))?;
-    let copied: u128 = copies.iter().map(|run| u128::from(run.range.len.get())).sum();
-    let crcs = take_table(&mut rest, copied, 4)?;
-    let generations = take_table(&mut rest, count(3).into(), GENERATION_LEN_BYTES)?;
-    let sums = take_table(&mut rest, count(4).into(), 8 + SUM_LEN_BYTES)?;
-    if !rest.is_empty() {
-        return Err(format!("{} bytes too many", rest.len()));
-    }
-    Ok(Checkpoint {
-        seq: get_u64(bytes, 24),
-        next: Pba::new(get_u64(bytes, 32)),
-        mapped,
-        copies,
-        copy_crcs: crcs.map(|row| get_u32(row, 0)).collect(),
-        lost: lost.into_iter().map(|run| run.range).collect(),
-        generations: generations.map(|row| (ZoneId(get_u32(row, 0)), get_u64(row, 4))).collect(),
-        sums: sums.map(|row| (Pba::new(get_u64(row, 0)), decode_sum(&row[8..]))).collect(),
-    })
-}
-
-/// Takes the next `count` rows of `row_len_bytes` each.
-fn take_table<'a>(
-    rest: &mut &'a [u8],
-    count: u128,
-    row_len_bytes: usize,
-) -> Result<impl Iterator<Item = &'a [u8]> + use<'a>, String> {
-    let len = count.checked_mul(row_len_bytes as u128).and_then(|len| usize::try_from(len).ok());
-    let split = len.and_then(|len| rest.split_at_checked(len));
-    let (table, behind) = split.ok_or_else(|| format!("it ends within a table of {count} rows"))?;
-    *rest = behind;
-    Ok(table.chunks_exact(row_len_bytes))
-}
-
-fn encode_sum(sum: Sum) -> [u8; SUM_LEN_BYTES] {
+pub(super) fn encode_sum(sum: Sum) -> [u8; SUM_LEN_BYTES] {
     let mut bytes = [0; SUM_LEN_BYTES];
     put_u64(&mut bytes, 0, sum.lba.get());
     put_u32(&mut bytes, 8, sum.crc);
     bytes
 }
 
-fn decode_sum(bytes: &[u8]) -> Sum {
+pub(super) fn decode_sum(bytes: &[u8]) -> Sum {
     Sum { lba: Lba::new(get_u64(bytes, 0)), crc: get_u32(bytes, 8) }
 }
 
@@ -707,62 +501,6 @@ pub(super) fn decode_summary(id: u64, at: Lba, generation: u64, bytes: &[u8]) ->
         && count as u64 <= STRETCH_LEN;
     let slots = bytes[SUMS..CRC].chunks_exact(SUM_LEN_BYTES).take(count);
     is_summary.then(|| slots.map(decode_sum).collect())
-}
-
-/// Runs, encoded as differences to the end of the previous run.
-#[derive(Debug, Default)]
-struct RunCoder {
-    lba: u64,
-    pba: u64,
-}
-
-impl RunCoder {
-    fn put(&mut self, bytes: &mut Vec<u8>, run: Run) {
-        let mut buffer = unsigned_varint::encode::u64_buffer();
-        let step = run.at.get().wrapping_sub(self.pba) as i64;
-        let zigzag = ((step << 1) ^ (step >> 63)) as u64;
-        for value in [run.range.start.get() - self.lba, zigzag, run.range.len.get()] {
-            bytes.extend_from_slice(unsigned_varint::encode::u64(value, &mut buffer));
-        }
-        (self.lba, self.pba) = (run.range.end().get(), run.at.get() + run.range.len.get());
-    }
-}
-
-fn put_runs(bytes: &mut Vec<u8>, runs: impl Iterator<Item = Run>) {
-    let mut coder = RunCoder::default();
-    runs.for_each(|run| coder.put(bytes, run));
-}
-
-fn get_runs(rest: &mut &[u8], count: u64) -> Result<Vec<Run>, String> {
-    // The shortest run takes three bytes, so a damaged count cannot make this allocate more than
-    // the bytes could hold.
-    let mut runs = Vec::with_capacity(count.min(rest.len() as u64 / 3) as usize);
-    let (mut lba, mut pba) = (0u64, 0u64);
-    for _ in 0..count {
-        let start = lba.checked_add(get_varint(rest)?);
-        let coded = get_varint(rest)?;
-        let at = pba.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg());
-        let len = get_varint(rest)?;
-        let end = start.and_then(|start| start.checked_add(len)).filter(|&end| end <= ADDRESS_END);
-        let (Some(start), Some(end)) = (start, end) else {
-            return Err("a run that does not end".into());
-        };
-        if at > ADDRESS_END {
-            return Err("a run beyond every drive".into());
-        }
-        runs.push(Run {
-            range: BlockRange::new(Lba::new(start), Blocks::new(len)),
-            at: Pba::new(at),
-        });
-        (lba, pba) = (end, at + len);
-    }
-    Ok(runs)
-}
-
-fn get_varint(rest: &mut &[u8]) -> Result<u64, String> {
-    let (value, behind) = unsigned_varint::decode::u64(rest).map_err(|error| error.to_string())?;
-    *rest = behind;
-    Ok(value)
 }
 
 #[cfg(test)]

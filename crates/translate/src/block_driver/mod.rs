@@ -2,18 +2,20 @@
 //!
 //! ```text
 //!     write ---> write buffer ---- evict ----> data zones ---- clean ----> data zones
-//!                regions, buffer               mapping        choose
+//!                regions, buffer               layered        choose
 //!                    |  group                     |
 //!                    +--------> journal zones <---+ records of what moved where
 //!                                    |
-//!                                    +---- superseded by ----> checkpoint: mapping, buffer's copies
+//!                                    +---- superseded by ----> checkpoint: map, buffer's copies
+//!                                                                (the base of a long map)
 //! ```
 //!
 //! The host's writes gather in memory, so that contiguous regions grow. The write buffer evicts
 //! long and old regions first. This keeps the map from [`Lba`](imbrex_disk::Lba) to
 //! [`Pba`](imbrex_disk::Pba) short, since it has one node for each run. Cleaning picks the zones
 //! whose valid data merge the most nodes. Requests that continue each other are a stream, whose data
-//! bypass the journal (`streams`).
+//! bypass the journal (`streams`). A map that does not fit its memory is a base on the drive, with
+//! what has changed since in memory (`layered`).
 //!
 //! A write is durable after a flush, as on any disk with a cache. A flush appends to the journal
 //! whatever is not there yet, and flushes the drive. The paper does not say how the map survives a
@@ -55,10 +57,12 @@
 //! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Surviving power cuts is
 //! our addition.
 
+mod base;
 mod broken;
 mod buffer;
 mod check;
 mod checkpoint;
+mod checkpoint_format;
 mod checkpointing;
 mod choose;
 mod clean;
@@ -73,12 +77,15 @@ mod flushes;
 mod format;
 mod journal;
 mod journaled_sums;
+mod layered;
 mod load;
 mod mapping;
 mod newest;
 mod open;
 mod options;
 mod overlay;
+mod paging;
+mod part_reader;
 mod pool;
 mod read_checkpoint;
 mod read_only;

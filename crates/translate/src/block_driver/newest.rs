@@ -3,7 +3,8 @@
 //! Not here: reading from the drive (`summaries`), the lock (`device`).
 
 use super::buffer::Buffer;
-use super::mapping::Mapping;
+use super::layered::Unknown;
+use super::mapping::Piece;
 use super::regions::Regions;
 use super::summaries::Part;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Known, ReadRequest};
@@ -15,15 +16,16 @@ pub(super) struct NewestContent<'a> {
     /// Clean blocks of the buffer.
     pub(super) kept: &'a Regions,
     pub(super) lost: &'a Regions,
-    pub(super) map: &'a Mapping,
 }
 
 impl NewestContent<'_> {
-    /// Serves what is in memory, and returns the parts that must be read from the drive.
+    /// Serves what is in memory, and returns the parts that must be read from the drive. `lookup` is
+    /// the map's.
     pub(super) fn parts<'a>(
         &self,
         requests: &'a mut [ReadRequest<'_>],
-    ) -> Result<Vec<Part<'a>>, DiskError> {
+        lookup: &mut dyn FnMut(BlockRange) -> Result<Vec<Piece>, Unknown>,
+    ) -> Result<Vec<Part<'a>>, Unknown> {
         let mut parts = Vec::new();
         for request in requests.iter_mut() {
             let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
@@ -36,9 +38,9 @@ impl NewestContent<'_> {
             let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
             for (start, end) in starts.zip(ends) {
                 if let Some(lost) = self.lost.within(BlockRange::new(start, end - start)).next() {
-                    return Err(DiskError::Medium { at: lost.start });
+                    return Err(Unknown::Failed(DiskError::Medium { at: lost.start }));
                 }
-                for piece in self.map.lookup(BlockRange::new(start, end - start)) {
+                for piece in lookup(BlockRange::new(start, end - start))? {
                     let (_, behind) = rest.split_at_mut((piece.range.start - at).bytes() as usize);
                     let (buf, behind) = behind.split_at_mut(piece.range.len.bytes() as usize);
                     match piece.at {
@@ -53,7 +55,12 @@ impl NewestContent<'_> {
     }
 
     /// What is known of the first block of `range`, and for how many blocks that holds.
-    pub(super) fn known(&self, range: BlockRange) -> (Known, Blocks) {
+    /// `lookup` is the map's; it may leave out the end.
+    pub(super) fn known(
+        &self,
+        range: BlockRange,
+        lookup: &mut dyn FnMut(BlockRange) -> Vec<Piece>,
+    ) -> (Known, Blocks) {
         let first = [self.regions.within(range).next(), self.lost.within(range).next()];
         let held = first.into_iter().flatten().min_by_key(|run| run.start);
         let held_from = held.map_or(range.end(), |run| run.start);
@@ -61,8 +68,9 @@ impl NewestContent<'_> {
             return (Known::Nothing, run.len);
         }
         let unheld = BlockRange::new(range.start, held_from - range.start);
-        let mut pieces = self.map.lookup(unheld);
+        let mut pieces = lookup(unheld).into_iter();
         match pieces.next() {
+            None => (Known::Nothing, Blocks::new(1).min(range.len)),
             Some(piece) if piece.at.is_none() => (Known::Unwritten, piece.range.len),
             first => {
                 let mapped = pieces.take_while(|piece| piece.at.is_some());

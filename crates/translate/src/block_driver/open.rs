@@ -15,16 +15,18 @@
 
 use super::broken::{can_be_continued, find_broken_ends, finish_broken};
 use super::buffer::JournalIndex;
+use super::checkpoint_format::Checkpoint;
 use super::entries::read_journal;
 use super::error::{DriverError, damaged, during};
-use super::format::{Checkpoint, ENTRY_LEN_MIN, Superblock};
+use super::format::{ENTRY_LEN_MIN, Superblock};
 use super::journal::{End, JournalUse, JournalZones, first_pool_zone};
 use super::journaled_sums::JournaledSums;
+use super::layered::LayeredMap;
 use super::load::load_buffer;
-use super::mapping::{MapRun, Mapping};
+use super::mapping::{MapRun, Mapping, MappingError};
 use super::options::DriverOptions;
 use super::pool::{Pool, PoolZone, Use};
-use super::read_checkpoint::read_checkpoint;
+use super::read_checkpoint::{self, NewestMap, read_checkpoint};
 use super::read_only::{end_of_read_only, find_data_ends};
 use super::replay::{forget_earlier_lives, replay};
 use super::state::DriverState;
@@ -47,11 +49,10 @@ pub(super) fn open(
     let Newest { superblock, zones: superblocks, is_alone, stand_in, damaged_count } =
         newest(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
-    let (checkpoint, second_count) = read_checkpoint(&*disk, &superblock)?;
-    let node =
-        |run: super::format::Run| MapRun { start: run.range.start, at: run.at, len: run.range.len };
-    let mapped = checkpoint.mapped.iter().copied().map(node);
-    let map = Mapping::from_sorted(spec(&superblock), mapped).map_err(damaged("checkpoint"))?;
+    let bound = options.map_memory_bytes;
+    let read_checkpoint::Newest { checkpoint, map, second_count } =
+        read_checkpoint(&*disk, &superblock, bound)?;
+    let map = layered(map, &superblock, bound).map_err(damaged("checkpoint"))?;
     let mut copies = JournalIndex::new(spec(&superblock)).map_err(damaged("checkpoint"))?;
     let zones = journal_zones(&*disk, superblock.journal_zone_count);
     if zones.len() != superblock.journal_zone_count as usize {
@@ -110,6 +111,28 @@ pub(super) fn open(
     }
     settle(&mut state)?;
     Ok(state)
+}
+
+/// The map of a checkpoint in about `bound` bytes.
+fn layered(
+    map: NewestMap,
+    superblock: &Superblock,
+    bound: u64,
+) -> Result<LayeredMap, MappingError> {
+    match map {
+        NewestMap::Whole(runs) => {
+            let nodes = runs.into_iter().map(MapRun::from);
+            Ok(LayeredMap::new(Mapping::from_sorted(spec(superblock), nodes)?, bound))
+        }
+        NewestMap::Base(noted, newer) => {
+            let base = noted.finish(
+                superblock.id,
+                &superblock.checkpoint,
+                LayeredMap::cache_bytes_of(bound),
+            );
+            LayeredMap::over(base, newer, spec(superblock), bound)
+        }
+    }
 }
 
 fn check_geometry(superblock: &Superblock, geometry: &Geometry) -> Result<(), DriverError> {

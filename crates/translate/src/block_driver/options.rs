@@ -32,6 +32,9 @@ pub struct DriverOptions {
     /// A checkpoint has only what changed if the last whole one has this many bytes or more. Opening
     /// then reads up to three times as much, and a busy device with a long map writes less.
     pub delta_from_bytes: u64,
+    /// How much memory the map may take, in bytes. A longer map is partly on the drive: a read of
+    /// what is not in memory takes another read of the drive, and the map is written again and again.
+    pub map_memory_bytes: u64,
     /// Whether to list evictions, for
     /// [`BlockDriver::take_evictions`](super::BlockDriver::take_evictions).
     pub lists_evictions: bool,
@@ -53,6 +56,7 @@ impl Default for DriverOptions {
             bypass_len: Blocks::holding(16 << 20),
             stream_len: Some(Blocks::holding(2 << 20)),
             delta_from_bytes: 4 << 20,
+            map_memory_bytes: 4 << 30,
             lists_evictions: false,
             kept_summary_count: 1 << 15,
         }
@@ -140,6 +144,9 @@ pub struct DriverCounters {
     pub second_copies: u64,
     /// Nodes of the mapping, now.
     pub mapping_nodes: u64,
+    /// Of those, nodes that are on the drive, now. Nodes of blocks that were written or unmapped since
+    /// are still among them.
+    pub mapping_nodes_on_drive: u64,
     /// Memory of the mapping, now.
     pub mapping_bytes: u64,
     /// Blocks in the write buffer that are in no data zone, now.

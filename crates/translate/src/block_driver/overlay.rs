@@ -10,24 +10,36 @@
 //!
 //! Not here: the bytes (`format`), reading them (`read_checkpoint`).
 
-use super::format::Run;
+use super::checkpoint_format::Run;
 use imbrex_disk::{BlockRange, Lba};
 use std::iter::Peekable;
 
 /// Runs by LBA; see [`overlay`].
-struct Overlay<N: Iterator<Item = Run>, O: Iterator<Item = Run>> {
+#[derive(Debug)]
+pub(super) struct Overlay<N: Iterator<Item = Run>, O: Iterator<Item = Run>> {
     newer: Peekable<N>,
-    older: Peekable<O>,
+    older: O,
     /// What is left of a run of `older` that was cut.
     rest: Option<Run>,
 }
 
 /// The runs of both, ascending by LBA; where they overlap, those of `newer`.
-fn overlay(
-    newer: impl Iterator<Item = Run>,
-    older: impl Iterator<Item = Run>,
-) -> impl Iterator<Item = Run> {
-    Overlay { newer: newer.peekable(), older: older.peekable(), rest: None }
+pub(super) fn overlay<N: Iterator<Item = Run>, O: Iterator<Item = Run>>(
+    newer: N,
+    older: O,
+) -> Overlay<N, O> {
+    Overlay { newer: newer.peekable(), older, rest: None }
+}
+
+impl<N: Iterator<Item = Run>, O: Iterator<Item = Run>> Overlay<N, O> {
+    /// Where the older runs come from.
+    pub(super) fn older(&self) -> &O {
+        &self.older
+    }
+
+    pub(super) fn older_mut(&mut self) -> &mut O {
+        &mut self.older
+    }
 }
 
 /// The part of a run from `start` to `end`, both within it.
@@ -96,18 +108,12 @@ impl DeltaRuns {
         }
     }
 
-    /// The runs of `base` with all deltas, without those that are no longer mapped.
-    pub(super) fn over(mut self, base: Vec<Run>) -> Vec<Run> {
+    /// The runs of all deltas, the newest where they overlap.
+    pub(super) fn into_runs(mut self) -> Vec<Run> {
         while self.merged.len() > 1 {
             self.merge_last();
         }
-        match self.merged.pop() {
-            None => base,
-            Some((_, newer)) => {
-                let both = overlay(newer.into_iter(), base.into_iter());
-                both.filter(Run::is_mapped).collect()
-            }
-        }
+        self.merged.pop().map_or(Vec::new(), |(_, runs)| runs)
     }
 }
 

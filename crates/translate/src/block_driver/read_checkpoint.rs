@@ -1,155 +1,258 @@
 //! Reads the newest checkpoint, block by block from either copy.
+//!
+//! ```text
+//!     deltas    all of them, merged                               few runs, in memory
+//!     base      | fields | runs, one after the other | the rest |   in memory too, if all nodes fit
+//! ```
+//!
+//! If the nodes do not fit, only where they are is noted, and which places they lead to (`base`). The
+//! parts that deltas cover are not.
+//!
+//! Not here: the bytes (`checkpoint_format`).
 
-use super::error::{DriverError, during};
-use super::format::{
-    Checkpoint, DELTA_HEADER_LEN, DELTA_INDEX, Superblock, checkpoint_len, decode_checkpoint,
-    decode_delta_header, decode_part,
+use super::base::BaseBuilder;
+use super::checkpoint_format::{
+    CHECKPOINT_FIXED, Checkpoint, CheckpointFields, DELTA_HEADER_LEN, DELTA_INDEX,
+    RUN_LEN_BYTES_MAX, Run, RunCoder, checkpoint_len, decode_checkpoint, decode_delta_header,
 };
-use super::overlay::DeltaRuns;
+use super::error::{DriverError, damaged};
+use super::format::{Stored, Superblock};
+use super::mapping::{MapRun, Mapping, PbaRange};
+use super::overlay::{DeltaRuns, overlay};
+use super::part_reader::PartReader;
 use super::step::READ_LEN;
+use super::zones::spec;
 use crate::error::FormatFault;
-use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Geometry, Lba, ZoneId};
+use imbrex_disk::{BlockRange, Blocks, Disk, ZoneId};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-/// Returns the newest checkpoint with its deltas, and how many of its blocks came from the second
-/// copy.
+/// What a node takes in memory, in both orders, when many are built at once.
+const NODE_BYTES: u64 = 36;
+
+/// The newest checkpoint with its deltas.
+pub(super) struct Newest {
+    /// All of it but the mapping.
+    pub(super) checkpoint: Checkpoint,
+    pub(super) map: NewestMap,
+    /// How many of its blocks came from the second copy.
+    pub(super) second_count: u64,
+}
+
+/// The mapping of a checkpoint with its deltas.
+pub(super) enum NewestMap {
+    /// All of it.
+    Whole(Vec<Run>),
+    /// It does not fit. Where its nodes are, and what deltas say is newer.
+    Base(BaseBuilder, Vec<Run>),
+}
+
+/// Reads the newest checkpoint with its deltas. Its nodes may take about `bound_bytes` of memory.
 pub(super) fn read_checkpoint(
     disk: &dyn Disk,
     superblock: &Superblock,
-) -> Result<(Checkpoint, u64), DriverError> {
+    bound_bytes: u64,
+) -> Result<Newest, DriverError> {
     let stored = &superblock.checkpoint;
-    let damage = |detail: String| DriverError::from(FormatFault::damaged("checkpoint", detail));
-    let mut reader = Reader { disk, superblock, second_count: 0 };
-    let block_count = checkpoint_len(stored.len_bytes).get();
-    let mut bytes = reader.read(&stored.copies, 0..block_count, 0)?;
-    bytes.truncate(stored.len_bytes as usize);
-    let mut newest = decode_checkpoint(superblock.id, &bytes).map_err(damage)?;
-    let mut deltas = DeltaRuns::default();
+    let mut reader = PartReader::new(disk, superblock.id, stored.number);
+    let (newer, deltas) = read_deltas(&mut reader, superblock)?;
+    let bytes = ByteStream::new(&mut reader, stored);
+    let (base, map) = read_base(bytes, superblock, newer, bound_bytes)?;
+    let mut generations: BTreeMap<ZoneId, u64> = base.generations.iter().copied().collect();
+    let mut checkpoint = base;
+    for delta in deltas {
+        generations.extend(delta.generations.iter().copied());
+        checkpoint = delta;
+    }
+    checkpoint.generations = generations.into_iter().collect();
+    Ok(Newest { checkpoint, map, second_count: reader.second_count })
+}
+
+fn damage(detail: String) -> DriverError {
+    FormatFault::damaged("checkpoint", detail).into()
+}
+
+/// The runs of all deltas together, and the deltas without runs.
+fn read_deltas(
+    reader: &mut PartReader<'_>,
+    superblock: &Superblock,
+) -> Result<(DeltaRuns, Vec<Checkpoint>), DriverError> {
+    let stored = &superblock.checkpoint.deltas;
+    let (mut runs, mut deltas) = (DeltaRuns::default(), Vec::new());
     let mut at = 0;
-    for number in 1..=stored.deltas.count {
-        let zones = &stored.deltas.copies;
-        let first = reader.read(zones, at..at + 1, DELTA_INDEX)?;
+    for number in 1..=stored.count {
+        let first = reader.read(&stored.copies, at..at + 1, DELTA_INDEX)?;
         let len_bytes =
             decode_delta_header(&first).and_then(|len| len.checked_add(DELTA_HEADER_LEN as u64));
         let len = len_bytes.map_or(0, |len| checkpoint_len(len).get());
-        if len == 0 || stored.deltas.len - at < len {
+        if len == 0 || stored.len - at < len {
             return Err(damage(format!("delta {number} exceeds its zones")));
         }
         let mut bytes = first;
-        bytes.extend(reader.read(zones, at + 1..at + len, DELTA_INDEX)?);
+        bytes.extend(reader.read(&stored.copies, at + 1..at + len, DELTA_INDEX)?);
         bytes.truncate(len_bytes.unwrap_or(0) as usize);
         at += len;
         let mut delta =
             decode_checkpoint(superblock.id, &bytes[DELTA_HEADER_LEN..]).map_err(damage)?;
-        deltas.push(std::mem::take(&mut delta.mapped));
-        let mut generations: BTreeMap<ZoneId, u64> = newest.generations.into_iter().collect();
-        generations.extend(delta.generations);
-        delta.generations = generations.into_iter().collect();
-        delta.mapped = newest.mapped;
-        newest = delta;
+        runs.push(std::mem::take(&mut delta.mapped));
+        deltas.push(delta);
     }
-    if at != stored.deltas.len {
-        return Err(damage(format!("its deltas end at block {at} of {}", stored.deltas.len)));
+    if at != stored.len {
+        return Err(damage(format!("its deltas end at block {at} of {}", stored.len)));
     }
-    newest.mapped = deltas.over(newest.mapped);
-    Ok((newest, reader.second_count))
+    Ok((runs, deltas))
 }
 
-/// Reads blocks of a checkpoint from either copy.
-struct Reader<'a> {
-    disk: &'a dyn Disk,
-    superblock: &'a Superblock,
-    /// How many blocks came from the second copy.
-    second_count: u64,
-}
-
-impl Reader<'_> {
-    /// The parts in blocks `range` of the zones; their numbers have the bits of `flag`.
-    fn read(
-        &mut self,
-        zones: &[Vec<ZoneId>; 2],
-        range: Range<u64>,
-        flag: u64,
-    ) -> Result<Vec<u8>, DriverError> {
-        let (id, number) = (self.superblock.id, self.superblock.checkpoint.number);
-        let mut bytes = Vec::new();
-        let mut next = range.start;
-        while next < range.end {
-            let places = zones.each_ref().map(|zones| place(self.disk.geometry(), zones, next));
-            let rooms = places.iter().flatten().map(|place| place.len.get());
-            let count = rooms.chain([range.end - next, READ_LEN]).min().unwrap_or(0);
-            let starts = places.map(|place| place.map(|place| place.start));
-            let first = read_copy(self.disk, starts[0], count)?;
-            let mut second = None;
-            for (offset, block) in first.chunks_exact(BLOCK_LEN_BYTES).enumerate() {
-                let index = next + offset as u64;
-                let part = |block| decode_part(id, number, flag | index, block);
-                if let Some(part) = part(block) {
-                    bytes.extend_from_slice(part);
-                    continue;
+/// Reads a checkpoint without its deltas. `newer` are the runs of the deltas.
+fn read_base(
+    mut bytes: ByteStream<'_, '_>,
+    superblock: &Superblock,
+    newer: DeltaRuns,
+    bound_bytes: u64,
+) -> Result<(Checkpoint, NewestMap), DriverError> {
+    bytes.fill(CHECKPOINT_FIXED)?;
+    let fields = CheckpointFields::decode(superblock.id, bytes.left()).map_err(damage)?;
+    bytes.skip(CHECKPOINT_FIXED);
+    let most = bound_bytes / 8 * 7 / NODE_BYTES;
+    let fits = fields.mapped_count().is_none_or(|count| count <= most);
+    let is_certain = fits && fields.mapped_count().is_some();
+    let spec = spec(superblock);
+    let mut noted = (!is_certain).then(|| BaseBuilder::new(spec));
+    let mut whole = fits.then(Vec::new);
+    let newer = newer.into_runs();
+    let mut covered = newer.iter().map(|run| run.range).peekable();
+    let no_map = Mapping::new(spec).map_err(damaged("checkpoint"))?;
+    let mut coder = RunCoder::default();
+    let mut count = 0;
+    while fields.mapped_count() != Some(count) {
+        bytes.fill(RUN_LEN_BYTES_MAX)?;
+        let (offset, before) = (bytes.offset(), coder);
+        let mut left = bytes.left();
+        let run = coder.get(&mut left).map_err(damage)?;
+        let len = bytes.left().len() - left.len();
+        bytes.skip(len);
+        if run.range.len.is_zero() && fields.mapped_count().is_none() {
+            if let Some(noted) = &mut noted {
+                noted.end(offset);
+            }
+            break;
+        }
+        count += 1;
+        if let Some(noted) = &mut noted {
+            no_map.check_node(MapRun::from(run)).map_err(damaged("checkpoint"))?;
+            noted.note_place(run, before, offset);
+            for part in uncovered(run, &mut covered) {
+                if !noted.note_live(part) {
+                    return Err(damage(format!("two nodes have places in {part}")));
                 }
-                self.second_count += 1;
-                let second = match &mut second {
-                    Some(second) => second,
-                    none => none.insert(read_copy(self.disk, starts[1], count)?),
-                };
-                let part = second.chunks_exact(BLOCK_LEN_BYTES).nth(offset).and_then(part);
-                let lost = || {
-                    let detail = format!("both copies of its block {index} are damaged");
-                    DriverError::from(FormatFault::damaged("checkpoint", detail))
-                };
-                bytes.extend_from_slice(part.ok_or_else(lost)?);
             }
-            next += count;
         }
-        Ok(bytes)
-    }
-}
-
-/// Where block `index` of a copy in `zones` is, and how many further blocks the zone holds.
-fn place(geometry: &Geometry, zones: &[ZoneId], index: u64) -> Option<BlockRange> {
-    let mut before = index;
-    for &zone in zones {
-        let start = geometry.zone_range(zone)?.start;
-        let capacity = geometry.zone_capacity(zone)?.get();
-        if before < capacity {
-            let (before, rest) = (Blocks::new(before), Blocks::new(capacity - before));
-            return Some(BlockRange::new(start + before, rest));
+        if let Some(runs) = &mut whole {
+            runs.push(run);
+            if most < runs.len() as u64 {
+                whole = None;
+            }
         }
-        before -= capacity;
     }
-    None
-}
-
-/// Reads `count` blocks of a copy. Blocks that the drive fails to read become zeros, which are no
-/// part of any checkpoint.
-fn read_copy(disk: &dyn Disk, start: Option<Lba>, count: u64) -> Result<Vec<u8>, DriverError> {
-    let mut bytes = vec![0; Blocks::new(count).bytes() as usize];
-    let Some(start) = start else { return Ok(bytes) };
-    let is_read = |read: Result<(), DiskError>| match read {
-        Ok(()) => Ok(true),
-        Err(DiskError::Medium { .. }) => Ok(false),
-        Err(error) => Err(error),
+    if let Some(noted) = noted.as_mut().filter(|_| fields.mapped_count().is_some()) {
+        noted.end(bytes.offset());
+    }
+    let rest = bytes.into_rest()?;
+    let checkpoint = fields.decode_rest(Vec::new(), &rest).map_err(damage)?;
+    let map = match (whole, noted) {
+        (Some(runs), _) => NewestMap::Whole(newest_runs(newer, runs)),
+        (None, Some(noted)) => NewestMap::Base(noted, newer),
+        (None, None) => return Err(damage("its nodes are neither kept nor noted".to_owned())),
     };
-    let read_all = |bytes: &mut [u8]| -> Result<(), DiskError> {
-        if is_read(disk.read(start, bytes))? {
-            return Ok(());
+    Ok((checkpoint, map))
+}
+
+/// The runs of a checkpoint and its deltas, without those that are no longer mapped.
+fn newest_runs(newer: Vec<Run>, older: Vec<Run>) -> Vec<Run> {
+    match newer.is_empty() {
+        true => older,
+        false => overlay(newer.into_iter(), older.into_iter()).filter(Run::is_mapped).collect(),
+    }
+}
+
+/// The places of the parts of `run` that are not `covered`. Runs come in order.
+fn uncovered(
+    run: Run,
+    covered: &mut std::iter::Peekable<impl Iterator<Item = BlockRange> + Clone>,
+) -> Vec<PbaRange> {
+    while covered.next_if(|range| range.end() <= run.range.start).is_some() {}
+    let mut parts = Vec::new();
+    let mut at = run.range.start;
+    let inside = covered.clone().take_while(|range| range.start < run.range.end());
+    let ends = inside.chain([BlockRange::new(run.range.end(), Blocks::ZERO)]);
+    for range in ends {
+        if at < range.start {
+            let start = run.at + (at - run.range.start);
+            parts.push(PbaRange { start, len: range.start - at });
         }
-        for (index, block) in (0..).zip(bytes.chunks_exact_mut(BLOCK_LEN_BYTES)) {
-            if !is_read(disk.read(start + Blocks::new(index), block))? {
-                block.fill(0);
-            }
+        at = at.max(range.end());
+    }
+    parts
+}
+
+/// The bytes of a checkpoint, read as they are asked for.
+struct ByteStream<'r, 'a> {
+    reader: &'r mut PartReader<'a>,
+    copies: &'r [Vec<ZoneId>; 2],
+    next_block: u64,
+    len_bytes: u64,
+    /// What was read; the bytes before `skipped` are done with.
+    bytes: Vec<u8>,
+    skipped: usize,
+    /// The number of the first of `bytes`.
+    first: u64,
+}
+
+impl<'r, 'a> ByteStream<'r, 'a> {
+    fn new(reader: &'r mut PartReader<'a>, stored: &'r Stored) -> ByteStream<'r, 'a> {
+        ByteStream {
+            reader,
+            copies: &stored.copies,
+            next_block: 0,
+            len_bytes: stored.len_bytes,
+            bytes: Vec::new(),
+            skipped: 0,
+            first: 0,
+        }
+    }
+
+    /// Reads until `least` bytes are left, or all.
+    fn fill(&mut self, least: usize) -> Result<(), DriverError> {
+        let block_count = checkpoint_len(self.len_bytes).get();
+        while self.left().len() < least && self.next_block < block_count {
+            self.bytes.drain(..self.skipped);
+            self.first += self.skipped as u64;
+            self.skipped = 0;
+            let end = block_count.min(self.next_block + READ_LEN);
+            self.bytes.extend(self.reader.read(self.copies, self.next_block..end, 0)?);
+            self.next_block = end;
+            let len = (self.len_bytes - self.first).min(self.bytes.len() as u64);
+            self.bytes.truncate(len as usize);
         }
         Ok(())
-    };
-    match read_all(&mut bytes) {
-        Ok(()) => Ok(bytes),
-        // The zone is gone, or was written again.
-        Err(DiskError::Offline { .. } | DiskError::ReadAbovePointer { .. }) => {
-            bytes.fill(0);
-            Ok(bytes)
-        }
-        Err(error) => Err(during("reading the checkpoint")(error)),
+    }
+
+    fn left(&self) -> &[u8] {
+        &self.bytes[self.skipped..]
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.skipped = (self.skipped + count).min(self.bytes.len());
+    }
+
+    /// The number of the next byte.
+    fn offset(&self) -> u64 {
+        self.first + self.skipped as u64
+    }
+
+    /// All bytes that are left.
+    fn into_rest(mut self) -> Result<Vec<u8>, DriverError> {
+        self.fill(usize::MAX)?;
+        self.bytes.drain(..self.skipped);
+        Ok(self.bytes)
     }
 }

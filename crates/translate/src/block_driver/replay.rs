@@ -121,7 +121,8 @@ pub(super) fn replay(
 /// be mapped to the place already. Their own place is in a later record.
 fn take_over(state: &mut DriverState, range: BlockRange, at: Pba) -> Result<(), DriverError> {
     let mut place = PbaRange { start: at, len: range.len };
-    while let Some(owner) = state.map.owner(place) {
+    // What a base has there has its own record too, or was written elsewhere since.
+    while let Some(owner) = state.map.newest().owner(place) {
         let (from, to) = (owner.at.max(place.start), owner.place().end().min(place.end()));
         let start = owner.start + (from - owner.at);
         if start != range.start + (from - at) {

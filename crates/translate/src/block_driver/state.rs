@@ -12,7 +12,8 @@ use super::format::{
     self, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Superblock, encode_header,
 };
 use super::journal::{JournalUse, JournalZones};
-use super::mapping::{Mapping, PbaRange};
+use super::layered::{LayeredMap, MissingChunks, Unknown};
+use super::mapping::PbaRange;
 use super::newest::NewestContent;
 use super::options::{DriverCounters, DriverOptions};
 use super::pool::{Pool, PoolZone, Use};
@@ -57,6 +58,14 @@ pub(super) struct Pace {
     cleaning: Option<u64>,
 }
 
+/// A read of the host after its lookup.
+pub(super) enum Begun<'a> {
+    /// What the drive must read.
+    Reading(Reading<'a>),
+    /// The map must be read first.
+    Missing(MissingChunks),
+}
+
 /// Everything that changes.
 #[derive(Debug)]
 pub(super) struct DriverState {
@@ -65,7 +74,7 @@ pub(super) struct DriverState {
     pub(super) options: DriverOptions,
     pub(super) superblock: Superblock,
     pub(super) superblocks: SuperblockZones,
-    pub(super) map: Mapping,
+    pub(super) map: LayeredMap,
     pub(super) buffer: Buffer,
     pub(super) regions: Regions,
     pub(super) copies: JournalIndex,
@@ -92,6 +101,8 @@ pub(super) struct DriverState {
     pub(super) counters: DriverCounters,
     /// Ranges that went from memory to data zones, in order, if the options ask for the list.
     pub(super) evictions: Vec<BlockRange>,
+    /// Cleaning finds little garbage, and the next base would find more.
+    pub(super) map_is_stale: bool,
     pub(super) is_poisoned: bool,
     /// The journal is full and being emptied: no entry may be written meanwhile.
     is_emptying_journal: bool,
@@ -104,12 +115,11 @@ impl DriverState {
         options: &DriverOptions,
         superblock: Superblock,
         superblocks: SuperblockZones,
-        mut map: Mapping,
+        map: LayeredMap,
         copies: JournalIndex,
         journal: JournalZones,
         pool: Pool,
     ) -> DriverState {
-        map.track_changes();
         let summaries = Summaries::new(superblock.id, options.kept_summary_count);
         let disk: Arc<dyn Disk> = Arc::new(FlushesInTurn::new(disk));
         let disks = Handles::new(&disk);
@@ -141,6 +151,7 @@ impl DriverState {
             checkpointed: Checkpointed::default(),
             counters: DriverCounters::default(),
             evictions: Vec::new(),
+            map_is_stale: false,
             is_poisoned: false,
             is_emptying_journal: false,
             options: options.clone(),
@@ -182,9 +193,25 @@ impl DriverState {
     pub(super) fn begin_read<'a>(
         &mut self,
         requests: &'a mut [ReadRequest<'_>],
+    ) -> Result<Begun<'a>, DiskError> {
+        match self.newest().parts(requests, &mut |range| self.map.lookup(range)) {
+            Ok(parts) => Ok(Begun::Reading(self.zones.summaries.cut(&self.zones.pool, parts)?)),
+            Err(Unknown::Missing(chunks)) => Ok(Begun::Missing(chunks)),
+            Err(Unknown::Failed(error)) => Err(error),
+        }
+    }
+
+    /// The same; what is not in memory of the map is read at once.
+    pub(super) fn begin_read_here<'a>(
+        &mut self,
+        requests: &'a mut [ReadRequest<'_>],
     ) -> Result<Reading<'a>, DiskError> {
-        let parts = self.newest().parts(requests)?;
-        self.zones.summaries.cut(&self.zones.pool, parts)
+        let mut lookup = |range| self.pieces(range).map_err(Unknown::Failed);
+        match self.newest().parts(requests, &mut lookup) {
+            Ok(parts) => self.zones.summaries.cut(&self.zones.pool, parts),
+            Err(Unknown::Missing(_)) => Err(DiskError::Poisoned),
+            Err(Unknown::Failed(error)) => Err(error),
+        }
     }
 
     /// K8: the outcome of a read; `None` if a zone that it read from was begun anew meanwhile.
@@ -196,8 +223,8 @@ impl DriverState {
 
     /// Where the newest content of each block is.
     pub(super) fn newest(&self) -> NewestContent<'_> {
-        let DriverState { buffer, regions, streams, lost, map, .. } = self;
-        NewestContent { buffer, regions, kept: &streams.kept, lost, map }
+        let DriverState { buffer, regions, streams, lost, .. } = self;
+        NewestContent { buffer, regions, kept: &streams.kept, lost }
     }
 
     pub(super) fn trim(&mut self, range: BlockRange) -> Result<(), DiskError> {
@@ -362,7 +389,7 @@ impl DriverState {
         Ok(())
     }
 
-    fn note_displaced(&mut self, displaced: &[PbaRange]) {
+    pub(super) fn note_displaced(&mut self, displaced: &[PbaRange]) {
         for place in displaced {
             if let Some(slot) = self.zones.pool.zone_of(place.start)
                 && matches!(slot.used, Use::Sealed | Use::Unreadable)
@@ -454,8 +481,9 @@ impl DriverState {
             } else if self.clean_step(true, CLEAN_STEP_LEN_MAX)? == 0
                 && !self.abandon_unreadable()?
             {
-                if self.has_deltas() {
-                    // A base takes fewer zones in the end than its deltas and the base before.
+                if self.has_deltas() || !self.map.hidden().is_zero() {
+                    // A base takes fewer zones in the end than its deltas and the base before, and
+                    // finds what has died unnoticed.
                     self.save_copies()?;
                     self.base_now()?;
                     continue;
@@ -699,6 +727,9 @@ impl DriverState {
         pace: &mut Pace,
         is_waited: bool,
     ) -> Result<bool, DiskError> {
+        if self.map.is_full() {
+            return self.paced_checkpoint_step().map(|_| true);
+        }
         if pace.memory > 0 {
             let done = self.memory_step()?;
             pace.memory = if done == 0 { 0 } else { pace.memory.saturating_sub(done) };
@@ -724,7 +755,13 @@ impl DriverState {
     /// One step of due work for the write buffer and the journal.
     fn memory_step(&mut self) -> Result<u64, DiskError> {
         if self.writing.is_some() {
-            return self.checkpoint_step();
+            return self.paced_checkpoint_step();
+        }
+        if self.map.is_long() || self.map_is_stale {
+            self.map_is_stale = false;
+            self.save_copies()?;
+            self.begin_whole()?;
+            return self.paced_checkpoint_step();
         }
         let sealed = self.journal.count(JournalUse::Sealed);
         let free = self.journal.count(JournalUse::Free);

@@ -26,9 +26,10 @@
 //!
 //! Not here: the structures that a superblock names (`checkpoint`), its bytes (`format`).
 
+use super::checkpoint_format::decode_part;
 use super::data_zones::DataZones;
 use super::error::{DriverError, during, no_room};
-use super::format::{FORMAT_VERSION, Fault, Stored, Superblock, decode_part};
+use super::format::{FORMAT_VERSION, Fault, Stored, Superblock};
 use super::pool::Use;
 use super::zones::SUPERBLOCK_ZONE_COUNT;
 use crate::error::FormatFault;

@@ -1,3 +1,6 @@
+use super::super::checkpoint_format::{
+    CHECKPOINT_FIXED, Checkpoint, CheckpointBytes, Run, decode_checkpoint, decode_part, encode_part,
+};
 use super::*;
 use imbrex_clockwork::Prng;
 
@@ -18,6 +21,7 @@ fn superblock() -> Superblock {
             copies: [vec![ZoneId(7), ZoneId(39)], vec![ZoneId(8)]],
             len_bytes: 5_000,
             number: 6,
+            is_open_ended: false,
             deltas: Deltas::default(),
         },
     }
@@ -62,9 +66,9 @@ fn checkpoint() -> Checkpoint {
 fn encoded_checkpoint() -> Vec<u8> {
     let checkpoint = checkpoint();
     let mapped = checkpoint.mapped.iter().copied();
-    let mut bytes = CheckpointBytes::new(77, &checkpoint, 3, mapped);
-    bytes.make(usize::MAX);
-    bytes.made().to_vec()
+    let mut bytes = CheckpointBytes::new(77, &checkpoint, Some(3), mapped);
+    bytes.make(usize::MAX, &mut |_, _, _| {});
+    bytes.made_from(0).to_vec()
 }
 
 fn sums() -> Vec<Sum> {

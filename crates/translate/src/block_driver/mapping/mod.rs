@@ -40,7 +40,6 @@ mod table;
 
 pub use table::{SectorRange, TableMapping, TableWrite};
 
-use super::regions::{EvictionOrder, Regions};
 use imbrex_disk::{BlockRange, Blocks, Lba, Pba, ZoneId};
 use packed::{ADDRESS_END, Builder, FrozenRuns, PackedRuns, Run};
 use std::fmt;
@@ -179,8 +178,6 @@ pub struct Mapping {
     mapped: u64,
     /// Kept between calls, so that an overwrite allocates nothing for it.
     scratch: Vec<Run>,
-    /// What changed since the last [`Mapping::take_changes`], if that is tracked.
-    changes: Option<Regions>,
 }
 
 /// The nodes of a mapping at one moment, in the order of LBAs.
@@ -215,7 +212,6 @@ impl Mapping {
             zones: vec![ZoneCount::default(); spec.zone_count as usize],
             mapped: 0,
             scratch: Vec::new(),
-            changes: None,
         })
     }
 
@@ -298,11 +294,14 @@ impl Mapping {
     /// header of each, the index above them at the usual fill of a B-tree, and the counts of the
     /// zones.
     pub fn memory_bytes(&self) -> u64 {
-        self.by_lba.memory_bytes()
-            + self.by_pba.memory_bytes()
+        self.node_bytes()
             + (self.zones.capacity() * size_of::<ZoneCount>()) as u64
             + (self.scratch.capacity() * size_of::<Run>()) as u64
-            + self.changes.as_ref().map_or(0, Regions::memory_bytes)
+    }
+
+    /// The part of it that grows with the nodes.
+    pub(super) fn node_bytes(&self) -> u64 {
+        self.by_lba.memory_bytes() + self.by_pba.memory_bytes()
     }
 
     /// Maps `range` to the blocks from `at`; returns its previous places in the order of LBAs. A
@@ -319,7 +318,6 @@ impl Mapping {
             return Err(MappingError::PbaTaken { run, owner: node(owner.flipped()) });
         }
         let displaced = self.unset(range);
-        self.note_change(range);
         let (mut lba, mut pba, end) = (range.start.get(), at.get(), range.end().get());
         while lba < end {
             let zone_end = (self.zone_index(pba) as u64 + 1) * self.spec.zone_len.get();
@@ -340,7 +338,6 @@ impl Mapping {
         if self.by_lba.last_at(end - 1).is_none_or(|last| last.end() <= start) {
             return displaced;
         }
-        self.note_change(range);
         if let Some(left) = self.by_lba.last_at(start)
             && left.key < start
             && start < left.end()
@@ -362,25 +359,6 @@ impl Mapping {
         taken.shrink_to(SCRATCH_LEN_KEPT);
         self.scratch = taken;
         displaced
-    }
-
-    /// From now on, notes which LBAs change.
-    pub(super) fn track_changes(&mut self) {
-        self.changes = Some(Regions::new(EvictionOrder::LargestRegion));
-    }
-
-    /// The LBAs that changed since the last call; `None` if that is not tracked.
-    ///
-    /// Cost: none for each node; noting a change costs O(log n) of the changes.
-    pub(super) fn take_changes(&mut self) -> Option<Regions> {
-        let empty = Regions::new(EvictionOrder::LargestRegion);
-        self.changes.as_mut().map(|changes| std::mem::replace(changes, empty))
-    }
-
-    fn note_change(&mut self, range: BlockRange) {
-        if let Some(changes) = &mut self.changes {
-            changes.insert(range);
-        }
     }
 
     /// The places of the blocks of `range`: all of it, in order, split at the ends of nodes.
@@ -575,6 +553,14 @@ impl Mapping {
             return Err(MappingError::OutOfRange { run, len, drive_len });
         }
         Ok(())
+    }
+
+    /// Checks that a node is on the disk and the drive, and in one zone.
+    ///
+    /// # Errors
+    /// [`MappingError`].
+    pub(super) fn check_node(&self, run: MapRun) -> Result<(), MappingError> {
+        self.node_of(run).map(drop)
     }
 
     /// Checks a node that the mapping is to have, and returns its run.

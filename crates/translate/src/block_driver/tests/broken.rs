@@ -50,7 +50,7 @@ fn rewritten(
     let driver = BlockDriver::format(Arc::clone(drive) as Arc<dyn Disk>, options).unwrap();
     let zone_of = |at: u64| {
         let state = driver.state();
-        let place = state.map.lookup(range(at, 1)).next().unwrap().at.unwrap();
+        let place = state.pieces(range(at, 1)).unwrap().into_iter().next().unwrap().at.unwrap();
         state.zones.pool.zone_of(place).unwrap().zone
     };
     write(&driver, AT, LEN, OLD, Persist::Through).unwrap();

@@ -67,7 +67,8 @@ fn deltas_and_their_base_give_the_map() {
     assert_eq!(counters.checkpoints - counters.delta_checkpoints, 1, "the one of the opening");
     assert!(counters.delta_checkpoints >= 5, "{counters:?}");
     let blocks = counters.checkpoint_blocks;
-    let base_len = format::checkpoint_len(driver.state().superblock.checkpoint.len_bytes).get();
+    let base_len =
+        checkpoint_format::checkpoint_len(driver.state().superblock.checkpoint.len_bytes).get();
     assert!(blocks >= 2 * base_len + 5 * 4, "{blocks} blocks");
     drop(driver);
     for _ in 0..2 {
@@ -177,6 +178,7 @@ fn a_device_without_room_gives_up_its_deltas() {
         }
     }
     assert!(driver.driver_counters().delta_checkpoints > 10);
+    driver.flush().unwrap();
     drop(driver);
     check(&BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap(), &versions);
 }

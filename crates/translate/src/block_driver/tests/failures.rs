@@ -127,7 +127,10 @@ fn older_content_does_not_come_back_after_a_loss() {
     driver.set_buffer_len(Blocks::new(1));
     driver.write(Lba::new(500), &[9; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
     while driver.work().unwrap() {}
-    assert!(driver.state().map.lookup(range(31, 1)).next().unwrap().at.is_some(), "evicted");
+    assert!(
+        driver.state().pieces(range(31, 1)).unwrap().into_iter().next().unwrap().at.is_some(),
+        "evicted"
+    );
     driver.set_buffer_len(Blocks::new(100));
     write(&driver, 2);
     driver.flush().unwrap();

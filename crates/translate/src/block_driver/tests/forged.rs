@@ -1,7 +1,8 @@
 //! Foreign structures: a host that writes what looks like a superblock, and images of no device.
 
 use super::*;
-use format::{Checkpoint, CheckpointBytes, Run, Stored, Superblock, encode_header, encode_part};
+use checkpoint_format::{Checkpoint, CheckpointBytes, Run, encode_part};
+use format::{Stored, Superblock, encode_header};
 use imbrex_disk::Pba;
 use journal::{JournalUse, JournalZones};
 
@@ -95,13 +96,14 @@ fn made(drive: &Arc<SimDisk>, set: impl FnOnce(&mut Superblock, &mut Checkpoint)
             copies: [vec![ZoneId(2)], vec![ZoneId(3)]],
             len_bytes: 0,
             number: 3,
+            is_open_ended: false,
             deltas: format::Deltas::default(),
         },
     };
     set(&mut superblock, &mut checkpoint);
-    let mut bytes = CheckpointBytes::new(77, &checkpoint, 0, std::iter::empty::<Run>());
-    superblock.checkpoint.len_bytes = bytes.make(usize::MAX).unwrap() as u64;
-    let part = encode_part(77, superblock.checkpoint.number, 0, bytes.made());
+    let mut bytes = CheckpointBytes::new(77, &checkpoint, Some(0), std::iter::empty::<Run>());
+    superblock.checkpoint.len_bytes = bytes.make(usize::MAX, &mut |_, _, _| {}).unwrap() as u64;
+    let part = encode_part(77, superblock.checkpoint.number, 0, bytes.made_from(0));
     let start = |zone: u32| geometry.zone_range(ZoneId(zone)).unwrap().start;
     drive.write(start(0), &superblock.encode()[..], Persist::Through).unwrap();
     drive.write(start(2), &part, Persist::Through).unwrap();

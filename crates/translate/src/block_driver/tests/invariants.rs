@@ -37,10 +37,28 @@ pub(super) fn check(state: &DriverState) -> Result<(), String> {
         return Err(format!("T1: {range} is held, but not in the buffer, or also pending"));
     }
     for kept in state.streams.kept.iter() {
-        let is_mapped = state.map.lookup(kept).all(|piece| piece.at.is_some());
+        let pieces = state.pieces(kept).map_err(|error| error.to_string())?;
+        let is_mapped = pieces.iter().all(|piece| piece.at.is_some());
         if !is_mapped || state.regions.within(kept).next().is_some() {
             return Err(format!("T3: {kept} is kept, but not mapped, or also to be written"));
         }
+    }
+    let mut broken = None;
+    let disk = state.map_disk();
+    let walked = state.map.each_of_base(&disk, &mut |run| {
+        let slot = state.zones.pool.zone_of(run.at);
+        let used = slot.map(|slot| slot.used);
+        let may_hold = matches!(used, Some(Use::Open | Use::Sealed | Use::Unreadable));
+        let is_live =
+            (0..run.len.get()).all(|index| state.map.is_live(run.at + Blocks::new(index)));
+        let is_shared = state.map.newest().owner(run.place()).is_some();
+        if !may_hold || !is_live || is_shared {
+            broken = Some(format!("L2: {run} in {slot:?}, live: {is_live}, shared: {is_shared}"));
+        }
+    });
+    walked.map_err(|error| error.to_string())?;
+    if let Some(broken) = broken {
+        return Err(broken);
     }
     for slot in state.zones.pool.iter() {
         let valid = state.map.valid(slot.zone);

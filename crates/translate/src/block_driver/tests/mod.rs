@@ -16,6 +16,7 @@ mod limits;
 mod lost_room;
 mod many_zones;
 mod named;
+mod paged;
 mod read_only;
 mod reads;
 mod recycling;
@@ -127,6 +128,7 @@ impl Run {
         };
         options.stream_len = [None, Some(8), Some(30)][shape.below(3) as usize].map(Blocks::new);
         options.delta_from_bytes = [1, 4 << 20][shape.below(2) as usize];
+        options.map_memory_bytes = [0, 8 << 10, u64::MAX][(seed % 3) as usize];
         if shape.chance(1, 3) {
             options.cleaning = CleaningOrder::MostGarbage { chosen_count: 2 };
         }
@@ -462,7 +464,14 @@ fn a_block_that_cannot_be_read_stops_neither_cleaning_nor_the_host() {
     let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
     let driver = worn(&drive, &options(60), 60);
     let len = driver.geometry().len().get();
-    let place = driver.state().map.lookup(range(31, 1)).next().and_then(|piece| piece.at).unwrap();
+    let place = driver
+        .state()
+        .pieces(range(31, 1))
+        .unwrap()
+        .into_iter()
+        .next()
+        .and_then(|piece| piece.at)
+        .unwrap();
     drive.damage(BlockRange::new(Lba::new(place.get()), Blocks::new(1)));
     let mut prng = Prng::new(4);
     for _ in 0..4 * len {
@@ -547,7 +556,8 @@ fn unreadable(driver: &BlockDriver) -> Vec<u64> {
 /// The places of the host's block `lba` and of its summary on the drive.
 pub(super) fn places(driver: &BlockDriver, lba: u64) -> (Lba, Lba) {
     let state = driver.state();
-    let at = state.map.lookup(range(lba, 1)).next().and_then(|piece| piece.at).unwrap();
+    let at =
+        state.pieces(range(lba, 1)).unwrap().into_iter().next().and_then(|piece| piece.at).unwrap();
     let slot = state.zones.pool.zone_of(at).unwrap();
     (slot.place(at), slot.summary_of(at))
 }

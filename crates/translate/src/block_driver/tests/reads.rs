@@ -84,7 +84,7 @@ fn write(driver: &BlockDriver, at: u64, version: u64) {
 /// The zone of block 5.
 fn zone_of_5(driver: &BlockDriver) -> pool::PoolZone {
     let state = driver.state();
-    let at = state.map.lookup(range(5, 1)).next().and_then(|piece| piece.at);
+    let at = state.pieces(range(5, 1)).unwrap().into_iter().next().and_then(|piece| piece.at);
     *state.zones.pool.zone_of(at.unwrap()).unwrap()
 }
 

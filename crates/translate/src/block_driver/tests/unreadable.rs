@@ -12,7 +12,13 @@ fn damaged() -> (Arc<SimDisk>, DriverOptions, BlockDriver, Vec<u64>) {
     let mut zones = std::collections::BTreeSet::new();
     let mut blocks = Vec::new();
     for lba in (31..driver.geometry().len().get()).step_by(100) {
-        let place = driver.state().map.lookup(range(lba, 1)).next().and_then(|piece| piece.at);
+        let place = driver
+            .state()
+            .pieces(range(lba, 1))
+            .unwrap()
+            .into_iter()
+            .next()
+            .and_then(|piece| piece.at);
         let Some(place) = place else { continue };
         let slot = *driver.state().zones.pool.zone_of(place).unwrap();
         if slot.used == Use::Sealed && zones.insert(slot.zone) {
@@ -168,13 +174,21 @@ fn a_zone_begun_anew_meanwhile_is_not_given_up() {
 
     let mut state = driver.state();
     state.clean_step(false, 5).unwrap();
-    let first_of =
-        |state: &DriverState, zone| state.map.runs_in(zone).map(|run| run.range().start).min();
+    let first_of = |state: &DriverState, zone| {
+        state.runs_in(zone).unwrap().into_iter().map(|run| run.range().start).min()
+    };
     let zones: Vec<ZoneId> = state.cleaning.as_ref().unwrap().zones.keys().copied().collect();
     assert!(zones.len() > 1);
     let zone = zones.into_iter().min_by_key(|&zone| first_of(&state, zone)).unwrap();
     let lba = first_of(&state, zone).unwrap();
-    let place = state.map.lookup(BlockRange::new(lba, Blocks::new(1))).next().unwrap().at.unwrap();
+    let place = state
+        .pieces(BlockRange::new(lba, Blocks::new(1)))
+        .unwrap()
+        .into_iter()
+        .next()
+        .unwrap()
+        .at
+        .unwrap();
     let slot = *state.zones.pool.get(zone).unwrap();
     drive.damage(BlockRange::new(slot.place(place), Blocks::new(1)));
     while state.map.valid(zone) > Blocks::new(1) {
