@@ -98,6 +98,19 @@ pub enum BenchError {
         /// The block number found in its data.
         got: u64,
     },
+    /// A read returned what the host had not written there last: a bug of ours.
+    #[error(
+        "block {at} of the device holds {}, not that of write {expected}; this is a bug of the block driver",
+        got.map_or("no write's content".to_owned(), |got| format!("the content of write {got}"))
+    )]
+    WrongWrite {
+        /// The block.
+        at: u64,
+        /// The number of the host's last write to it.
+        expected: u32,
+        /// The number found in its data, if there is one.
+        got: Option<u32>,
+    },
     /// The user stopped the run.
     #[error("stopped before the end")]
     Stopped,

@@ -28,7 +28,8 @@
 //! YCSB's workloads on our store or on a server, in an open loop or in YCSB's own loop.
 //! [`arrival_bench`] compares all layouts in open loops: `imbrex bench arrivals`. [`share_bench`] fills
 //! their drives and overwrites: `imbrex bench shares`. [`steady_bench`] measures what they do for ever
-//! after: `imbrex bench steady`.
+//! after: `imbrex bench steady`. [`device_bench`] lives with a block device on a large drive for simulated
+//! days: `imbrex bench device`.
 //!
 //! Not here: the workloads themselves (the crate `imbrex-workload`), published figures
 //! (`imbrex-repro`), and rival stores, which `rivals/` measures on the same workload (feature
@@ -37,6 +38,7 @@
 pub mod arrival_bench;
 mod benchmark;
 mod client;
+pub mod device_bench;
 pub mod disk_user;
 pub mod emulated;
 mod error;

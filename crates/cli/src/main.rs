@@ -28,6 +28,7 @@ mod count;
 mod data_file;
 mod demo;
 mod device;
+mod device_bench;
 mod device_command;
 mod door;
 mod drive;

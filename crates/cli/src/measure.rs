@@ -2,6 +2,7 @@
 
 use crate::arrival_bench::ArrivalBenchArgs;
 use crate::data_file::{DataArgs, DataFile};
+use crate::device_bench::DeviceBenchArgs;
 use crate::error::{CliError, Context};
 use crate::output::{Table, note};
 use crate::progress::{Progress, Unit};
@@ -41,6 +42,12 @@ enum BenchCommand {
     Shares(ShareBenchArgs),
     /// Compare the steady state of layouts under overwrites: speed, stalls, space and reads
     Steady(ShareBenchArgs),
+    /// Live with a block device on a drive of many TB for simulated days: writes, memory, stalls, opening
+    ///
+    /// The drive is a model that keeps the map, the journal and the zones but not the data. The device is
+    /// filled with files, loses some of them, and serves each load at each share for the days asked. A
+    /// power cut ends each day. Every read is compared with what was written.
+    Device(DeviceBenchArgs),
 }
 
 /// The progress bar. Each benchmark has one bar for its operations and one for its background work.
@@ -95,6 +102,7 @@ impl BenchArgs {
             Some(BenchCommand::Arrivals(args)) => return args.run(session),
             Some(BenchCommand::Shares(args)) => return args.run_shares(session),
             Some(BenchCommand::Steady(args)) => return args.run_steady(session),
+            Some(BenchCommand::Device(args)) => return args.run(session),
             None => {}
         }
         let data = self.data.open()?;

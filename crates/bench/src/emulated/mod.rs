@@ -70,7 +70,11 @@ pub fn beside(spec: &DriveSpec, runtime: &Runtime) -> Result<Option<Arc<dyn Disk
     drive(&DriveSpec::whole(profile, DriveRule::Conventional, len_bytes), runtime).map(Some)
 }
 
-fn geometry(rule: DriveRule, len_bytes: u64) -> Result<Geometry, imbrex_disk::GeometryError> {
+/// The blocks of a drive of `len_bytes`, and the rule for them.
+pub(crate) fn geometry(
+    rule: DriveRule,
+    len_bytes: u64,
+) -> Result<Geometry, imbrex_disk::GeometryError> {
     let mut len = Blocks::holding(len_bytes);
     let rule = match rule {
         DriveRule::Conventional | DriveRule::Phased { .. } => Rule::Anywhere,

@@ -503,5 +503,10 @@ pub(super) fn decode_summary(id: u64, at: Lba, generation: u64, bytes: &[u8]) ->
     is_summary.then(|| slots.map(decode_sum).collect())
 }
 
+/// The device and the generation that a block names if it is a summary.
+pub(super) fn summary_names(bytes: &[u8]) -> (u64, u64) {
+    (get_u64(bytes, ID), get_u64(bytes, SUMMARY_GENERATION))
+}
+
 #[cfg(test)]
 mod tests;

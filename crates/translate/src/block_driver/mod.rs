@@ -96,6 +96,7 @@ mod step;
 mod streaming;
 mod streams;
 mod summaries;
+mod summary_values;
 mod superblocks;
 mod zones;
 
@@ -111,6 +112,7 @@ pub use mapping::{
 pub use options::{DriverCounters, DriverOptions};
 pub use pool::data_len as zone_data_len;
 pub use regions::{EvictionOrder, Regions};
+pub use summary_values::{SummaryValues, data_checksum};
 
 #[cfg(test)]
 mod tests;
