@@ -41,14 +41,18 @@ impl DeviceBenchArgs {
             BenchError::Options(fault) => CliError::usage(fault),
             error => cannot_measure(&error),
         })?;
-        let table = table(&report);
+        let tables = tables(&report);
         if let Some(data) = data.filter(|_| !report.interrupted && report.refusal.is_none()) {
-            data.write(vec![table.data(report.title())])?;
+            data.write(tables.iter().map(|(title, table)| table.data(*title)).collect())?;
         }
         let shown = if is_json {
             session.out.json(&serde_json::to_value(&report).context(|| "cannot write JSON")?)
         } else {
-            session.out.bytes(format!("{}\n\n{}", report.title(), table.text()).as_bytes())
+            let texts =
+                tables.iter().map(|(title, table)| format!("\n{title}\n\n{}", table.text()));
+            session
+                .out
+                .bytes(format!("{}\n{}", report.title(), texts.collect::<String>()).as_bytes())
         };
         match &report.refusal {
             Some(refusal) => {
@@ -75,8 +79,14 @@ fn line(day: &DeviceDay) -> String {
     )
 }
 
-fn table(report: &DeviceBenchReport) -> Table {
-    let mut table = Table::new(&DeviceBenchReport::columns());
-    report.days.iter().for_each(|day| table.row(day.row()));
-    table
+fn tables(report: &DeviceBenchReport) -> Vec<(&'static str, Table)> {
+    let tables = DeviceBenchReport::tables();
+    let mut tables: Vec<_> =
+        tables.into_iter().map(|(title, columns)| (title, Table::new(columns))).collect();
+    for day in &report.days {
+        for ((_, table), row) in tables.iter_mut().zip(day.rows()) {
+            table.row(row);
+        }
+    }
+    tables
 }

@@ -86,7 +86,7 @@ impl ForgetfulDrive {
             if let Some(Some(pieces)) = kept.zones.get(zone) {
                 pieces.read_over(&kept.sums, start, (at - start).get() as u32, here);
             }
-            at = at + Blocks::holding(here.len() as u64);
+            at += Blocks::holding(here.len() as u64);
             rest = behind;
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::latency::LatencySummary;
 use crate::report::Bytes;
+use imbrex_disk::Blocks;
 use serde::Serialize;
 
 /// The results of all days.
@@ -157,55 +158,69 @@ impl DeviceBenchReport {
         )
     }
 
-    /// The names of the columns.
-    pub fn columns() -> [&'static str; 22] {
+    /// The titles of its tables, with the names of their columns.
+    pub fn tables() -> [(&'static str, &'static [&'static str]); 2] {
         [
-            "full %",
-            "load",
-            "day",
-            "host, GB",
-            "written for each",
-            "moved",
-            "journal",
-            "checkpoints, %",
-            "summaries, %",
-            "nodes",
-            "map, MB",
-            "free zones",
-            "cleanings",
-            "write p99, ms",
-            "longest write, ms",
-            "longest flush, ms",
-            "read p50, ms",
-            "longest read, ms",
-            "late, s",
-            "opening, s",
-            "opening, program's s",
-            "longest call, program's ms",
+            ("What was written, and the map", &WRITTEN_COLUMNS),
+            ("How long requests and openings took, in the drive's time", &WAIT_COLUMNS),
         ]
     }
 }
 
+const WRITTEN_COLUMNS: [&str; 13] = [
+    "full, %",
+    "load",
+    "day",
+    "host, GB",
+    "written for each block",
+    "journal",
+    "moved",
+    "checkpoints, %",
+    "summaries, %",
+    "nodes",
+    "map, MB",
+    "free zones",
+    "cleanings",
+];
+
+const WAIT_COLUMNS: [&str; 14] = [
+    "full, %",
+    "load",
+    "day",
+    "write p99, ms",
+    "longest write, ms",
+    "longest flush, ms",
+    "read p50, ms",
+    "longest read, ms",
+    "late, s",
+    "opening, s",
+    "entries replayed",
+    "blocks read back",
+    "opening, program's s",
+    "longest call, program's ms",
+];
+
 impl DeviceDay {
-    /// The cells of its row.
-    pub fn row(&self) -> Vec<String> {
+    /// Its rows in the tables.
+    pub fn rows(&self) -> [Vec<String>; 2] {
         let DeviceDay { written, memory, waits, opening, program, .. } = self;
         let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
         let s = |ns: u64| format!("{:.2}", ns as f64 / 1e9);
-        vec![
-            self.fill_percent.to_string(),
-            self.load.to_owned(),
-            self.day.to_string(),
-            format!("{:.1}", written.host_blocks as f64 * 4096.0 / 1e9),
+        let name = [self.fill_percent.to_string(), self.load.to_owned(), self.day.to_string()];
+        let host_bytes = Blocks::new(written.host_blocks).bytes();
+        let of_written = [
+            format!("{:.1}", host_bytes as f64 / 1e9),
             format!("{:.2}", written.all),
-            format!("{:.2}", written.moved),
             format!("{:.2}", written.journal),
+            format!("{:.2}", written.moved),
             format!("{:.2}", 100.0 * written.checkpoint),
             format!("{:.2}", 100.0 * written.summary),
             memory.nodes.to_string(),
             format!("{:.0}", memory.map_bytes as f64 / 1e6),
             memory.free_zones.to_string(),
             written.cleanings.to_string(),
+        ];
+        let of_waits = [
             ms(waits.write.p99_ns),
             ms(waits.write.max_ns),
             ms(waits.flush.max_ns),
@@ -213,8 +228,14 @@ impl DeviceDay {
             ms(waits.read.max_ns),
             format!("{:.1}", waits.late_ns as f64 / 1e9),
             s(opening.drive_ns),
+            opening.replayed_entries.to_string(),
+            opening.buffered_blocks.to_string(),
             s(program.opening_ns),
             ms(program.longest_call_ns),
+        ];
+        [
+            name.iter().cloned().chain(of_written).collect(),
+            name.into_iter().chain(of_waits).collect(),
         ]
     }
 }

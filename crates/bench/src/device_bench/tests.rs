@@ -33,6 +33,9 @@ fn days_of_a_small_device_are_counted_and_the_same_again() {
         report.days.iter().map(|day| (day.fill_percent, day.load)).collect();
     assert_eq!(all, [(80, "random"), (80, "files"), (95, "random"), (95, "files")]);
     for day in &report.days {
+        for ((_, columns), row) in DeviceBenchReport::tables().into_iter().zip(day.rows()) {
+            assert_eq!(columns.len(), row.len());
+        }
         let DeviceDay { written, memory, waits, opening, .. } = day;
         let parts = written.journal + written.moved + written.checkpoint + written.summary;
         assert!(written.host_blocks > 1000 && parts <= written.all + 1e-9, "{day:?}");
