@@ -28,7 +28,7 @@ const LEN_SIGMA: f64 = 2.3;
 const LEN_MAX: u64 = 1 << 17;
 /// A free run that is shorter is passed over for a long file, in blocks: 1 MiB.
 const HOLE_LEN_MIN: u64 = 256;
-/// How many free runs are looked at for one that is long enough.
+/// How many free runs are examined for one that is long enough.
 const LOOKED_COUNT_MAX: usize = 1000;
 /// Of so many addresses the host remembers one if it is written alone.
 const SAMPLE: u64 = 61;
