@@ -1,6 +1,6 @@
 //! Writes at an offset of a log, by many threads at once: [`Writer::fill_at`].
 //!
-//! Not here: the data that waits for its turn, and its invariants H1 to H4 (`pieces`).
+//! Not here: the data that waits for its turn, and its invariants H1 to H5 (`pieces`).
 
 use crate::REWRITE_LEN_BYTES_MAX;
 use crate::error::FsError;
@@ -22,8 +22,9 @@ impl Writer {
     /// # Errors
     /// [`FsError::WrittenTwice`]: nothing happened.
     ///
-    /// [`FsError::TooFar`] (further than 1 GiB behind the end), or an error of [`Writer::append`]:
-    /// the hole then stays for good, and every caller gets the error [`FsError::Lost`].
+    /// [`FsError::TooFar`] (further than 1 GiB behind the end), or an error of [`Writer::append`],
+    /// also for data behind a hole: the hole then stays for good, and every caller gets the error
+    /// [`FsError::Lost`].
     pub fn fill_at(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         state.pieces.check(&state.path)?;
@@ -35,8 +36,8 @@ impl Writer {
         if offset < end || !state.pieces.is_free(offset, data_end) {
             return Err(FsError::WrittenTwice { path: state.path.to_string(), offset });
         }
-        let reachable = check_reach(&state.path, end, data_end);
-        self.or_give_up(&mut state, reachable)?;
+        let has_turn = state.check_growth().and_then(|()| check_reach(&state.path, end, data_end));
+        self.or_give_up(&mut state, has_turn)?;
         if offset > end {
             let piece = Piece { writer: self.id, bytes: data.to_vec() };
             state.pieces.waiting.insert(offset, piece);
@@ -67,7 +68,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until the pieces that this writer has written so far are appended (H3).
+    /// Waits until the pieces that this writer has written so far are appended (H3), or never will
+    /// be (H5).
     pub(crate) fn await_holes(&self) -> Result<(), FsError> {
         let mut state = self.node.state.lock();
         let reach = state.pieces.reach(self.id).unwrap_or(0);
@@ -76,6 +78,7 @@ impl Writer {
             if !state.pieces.waits(self.id, reach) {
                 return Ok(());
             }
+            state.check_whole()?;
             self.node.moved.wait(&mut state);
         }
     }

@@ -19,6 +19,8 @@
 //!       failed. A writer that H1 refuses does not retry, so its piece remains such a hole.
 //!   H4  An operation that moves the end, by any writer, appends the pieces whose turn has come. If
 //!       it wrote in the place of a piece, its bytes win.
+//!   H5  A piece is accepted only while the file can grow. A file that has lost bytes cannot, so the
+//!       operation that loses them ends every wait of H3 with an error.
 //!
 //! H3 makes a log better than a file with holes: a record behind a hole is useless to a reader that
 //!    stops, or skips, at zeros.

@@ -123,6 +123,7 @@ impl Inner {
         });
         let (file, reader) = persisted.map_err(|source| {
             state.lost = Some(source.to_string());
+            node.moved.notify_all(); // No piece has a turn any more (H5).
             FsError::Files { what: format!("writing {}", state.path), source }
         })?;
         if is_rewrite {

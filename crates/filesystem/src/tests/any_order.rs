@@ -1,7 +1,7 @@
 //! A log that several threads write at their own offsets, and its power cuts.
 
 use super::stage::{
-    Stage, content, conventional, interlaced, large, log, read_all, shingled, zoned,
+    Stage, content, conventional, interlaced, large, log, read_all, shingled, table, zoned,
 };
 use crate::{FileSystem, FsError, REWRITE_LEN_BYTES_MAX, Writer};
 use imbrex_clockwork::Prng;
@@ -212,13 +212,24 @@ fn threads_write_a_log_together() {
     assert!(bytes.starts_with(&found));
 }
 
-/// Once, a hole that an append, a write at a position or another writer had filled stayed a hole,
-/// and a sync waited forever.
-#[test]
+/// Syncs in a thread of its own. The result says when the sync takes too long.
 #[expect(
     clippy::disallowed_methods,
     reason = "who waits for ever is left behind, and fails the test"
 )]
+fn sync_meanwhile(writer: &Arc<Writer>) -> impl FnOnce(&str) -> Result<(), FsError> + use<> {
+    let (tell, synced) = mpsc::channel();
+    let writer = Arc::clone(writer);
+    std::thread::spawn(move || tell.send(writer.sync()));
+    move |what| {
+        let synced = synced.recv_timeout(Duration::from_secs(20));
+        synced.unwrap_or_else(|_| panic!("{what}: a sync that waits for ever"))
+    }
+}
+
+/// Once, a hole that an append, a write at a position or another writer had filled stayed a hole,
+/// and a sync waited forever.
+#[test]
 fn any_operation_that_moves_the_end_appends_waiting_pieces() {
     type Action = fn(&FileSystem, &Writer) -> Result<(), FsError>;
     let actions: [(&str, Action, &[u8]); 8] = [
@@ -237,12 +248,9 @@ fn any_operation_that_moves_the_end_appends_waiting_pieces() {
         let writer = Arc::new(fs.create("/log", log()).unwrap());
         writer.append(b"abcdefghij").unwrap();
         writer.fill_at(12, b"mnop").unwrap();
-        let (tell, synced) = mpsc::channel();
-        let waiting = Arc::clone(&writer);
-        std::thread::spawn(move || tell.send(waiting.sync()));
+        let synced = sync_meanwhile(&writer);
         action(&fs, &writer).unwrap();
-        let synced = synced.recv_timeout(Duration::from_secs(20));
-        synced.unwrap_or_else(|_| panic!("{what}: a sync that waits for ever")).unwrap();
+        synced(what).unwrap();
         let found = read_all(&fs, "/log").unwrap();
         assert_eq!(found, expected, "{what}: {:?}", String::from_utf8_lossy(&found));
     }
@@ -269,4 +277,45 @@ fn a_writer_waits_only_for_its_own_pieces() {
     another.fill_at(6, b"gh").unwrap();
     another.sync().unwrap();
     assert_eq!(read_all(&fs, "/log").unwrap(), b"abc\0\0fghi");
+}
+
+/// Fills the drive with tables. Returns the writer of the last one, which found no room.
+fn fill_the_drive(fs: &FileSystem, bytes: &[u8]) -> Arc<Writer> {
+    let unstored = |index| {
+        let writer = fs.create(&format!("/{index}"), table(1)).unwrap();
+        writer.append(bytes).unwrap();
+        writer.sync().is_err().then_some(writer)
+    };
+    Arc::new((0..).find_map(unstored).unwrap())
+}
+
+/// Once, a piece behind the end of a file that had lost bytes was accepted. Every write to the hole
+/// before it was refused, and a sync waited forever.
+#[test]
+fn a_file_that_has_lost_bytes_takes_no_pieces() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let lost = fill_the_drive(&fs, &content(7, 200_000));
+    for offset in [lost.len_bytes() + 5, lost.len_bytes()] {
+        let refused = lost.fill_at(offset, b"piece").unwrap_err();
+        assert!(matches!(refused, FsError::Lost { .. }), "{offset}: {refused}");
+    }
+    let error = sync_meanwhile(&lost)("after a refusal").unwrap_err();
+    assert!(matches!(error, FsError::Lost { .. }), "{error}");
+}
+
+/// The loss comes while a piece waits, by a request that does not wait for it.
+#[test]
+fn a_file_that_loses_bytes_ends_every_wait() {
+    let stage = conventional();
+    let fs = stage.open().unwrap();
+    let bytes = content(7, 200_000);
+    fill_the_drive(&fs, &bytes);
+    let writer = Arc::new(fs.create("/late", table(1)).unwrap());
+    writer.append(&bytes).unwrap();
+    writer.fill_at(bytes.len() as u64 + 5, b"piece").unwrap();
+    let synced = sync_meanwhile(&writer);
+    assert!(fs.sync_all().is_err());
+    let error = synced("a loss").unwrap_err();
+    assert!(matches!(error, FsError::Lost { .. }), "{error}");
 }

@@ -64,6 +64,8 @@ fn a_damaged_log_is_damaged_at_each_opening() {
             let (found, end) = read_to_end(&fs, "/wal");
             assert_eq!(found, bytes[..10_000]);
             assert_damaged(end, 10_000);
+            // A piece behind a hole as well: nothing could fill the hole.
+            assert_damaged(fs.append_to("/wal").unwrap().fill_at(10_005, b"more"), 10_000);
             let writer = fs.append_to("/wal").unwrap();
             assert_damaged(writer.append(b"more"), 10_000);
             assert_damaged(writer.write_at(3, b"more"), 10_000);
