@@ -123,14 +123,23 @@ pub(super) struct Model {
     oldest: usize,
     /// The state that a recovery found, while it may be only in the drive's cache.
     found: Option<usize>,
+    /// The state of a change that failed midway, so that no sync promises it.
+    doubtful: Option<usize>,
     next_file: FileId,
     next_tag: u64,
 }
 
 impl Default for Model {
     fn default() -> Model {
-        let states = vec![Names::new()];
-        Model { files: BTreeMap::new(), states, oldest: 0, found: None, next_file: 1, next_tag: 1 }
+        Model {
+            files: BTreeMap::new(),
+            states: vec![Names::new()],
+            oldest: 0,
+            found: None,
+            doubtful: None,
+            next_file: 1,
+            next_tag: 1,
+        }
     }
 }
 
@@ -206,6 +215,16 @@ impl Model {
         }
     }
 
+    /// The last change failed midway: it happened or did not. No change follows in this life.
+    pub(super) fn change_failed(&mut self) {
+        self.doubtful = Some(self.states.len() - 1);
+    }
+
+    /// The newest state that certainly was.
+    fn newest_sure(&self) -> usize {
+        self.doubtful.unwrap_or(self.states.len()) - 1
+    }
+
     /// Whether an earlier refusal explains the error: the file's bytes found no room.
     pub(super) fn excuses(&self, error: &FsError) -> bool {
         let is_lost = matches!(error, FsError::Lost { .. });
@@ -221,22 +240,24 @@ impl Model {
     pub(super) fn synced(&mut self, file: FileId) {
         self.found_is_durable();
         let is_named = self.names().values().any(|entry| *entry == Entry::File(file));
+        let newest_sure = self.newest_sure();
         let file = self.file(file);
         file.raise_floor(0);
-        if let (true, Some(&named_in)) = (is_named, file.named_in.last()) {
+        let mut named_in = file.named_in.iter().rev();
+        if let (true, Some(&named_in)) = (is_named, named_in.find(|state| **state <= newest_sure)) {
             self.oldest = self.oldest.max(named_in);
         }
     }
 
-    /// The names were synced, except perhaps for the last `but` changes (N4).
-    pub(super) fn names_synced(&mut self, but: usize) {
+    /// The names were synced (N4).
+    pub(super) fn names_synced(&mut self) {
         self.found_is_durable();
-        self.oldest = self.oldest.max((self.states.len() - 1).saturating_sub(but));
+        self.oldest = self.oldest.max(self.newest_sure());
     }
 
     /// Everything was synced.
     pub(super) fn all_synced(&mut self) {
-        self.names_synced(0);
+        self.names_synced();
         self.files.values_mut().for_each(|file| file.raise_floor(0));
     }
 
@@ -267,7 +288,7 @@ impl Model {
             (file.is_doubtful, file.may_be_lost) = (false, false);
             file.found = Some(place);
         }
-        self.found = Some(state);
+        (self.found, self.doubtful) = (Some(state), None);
         if is_durable {
             self.found_is_durable();
         }
@@ -329,5 +350,70 @@ impl Model {
             }
         }
         Ok(places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file, named in a state of its own.
+    fn create(model: &mut Model, path: &str) -> FileId {
+        let file = model.new_file();
+        model.change(&Change::Create { path: path.to_owned(), file }).unwrap();
+        file
+    }
+
+    fn rename(model: &mut Model, from: &str, to: &str) {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        model.change(&Change::Rename { from, to }).unwrap();
+    }
+
+    fn found(paths: &[&str]) -> Found {
+        paths.iter().map(|path| ((*path).to_owned(), Some((0, Vec::new())))).collect()
+    }
+
+    /// Which of `all` a recovery may find.
+    fn accepted<'a>(model: &Model, all: &[&'a [&'a str]]) -> Vec<&'a [&'a str]> {
+        let is_accepted = |paths: &&&[&str]| model.recognise(&found(paths)).is_ok();
+        all.iter().filter(is_accepted).copied().collect()
+    }
+
+    /// Once, the first sync after a failed change left it open whether the change had happened, and
+    /// the second sync promised it.
+    #[test]
+    fn no_sync_promises_a_change_that_failed() {
+        type Sync = fn(&mut Model, FileId);
+        let syncs: [(&str, Sync); 3] = [
+            ("names", |model, _| model.names_synced()),
+            ("the file", |model, file| model.synced(file)),
+            ("everything", |model, _| model.all_synced()),
+        ];
+        let (none, before, after): (&[&str], &[&str], &[&str]) = (&[], &["a"], &["b"]);
+        for (what, sync) in syncs {
+            for has_failed in [true, false] {
+                let mut model = Model::default();
+                let file = create(&mut model, "a");
+                rename(&mut model, "a", "b");
+                if has_failed {
+                    model.change_failed();
+                }
+                let may_be: &[&[&str]] = if has_failed { &[before, after] } else { &[after] };
+                for _ in 0..3 {
+                    sync(&mut model, file);
+                    let got = accepted(&model, &[none, before, after]);
+                    assert_eq!(got, may_be, "{what}, failed: {has_failed}");
+                }
+                // What is found decides.
+                model
+                    .settle(&found(before), true)
+                    .unwrap_or_else(|error| assert!(!has_failed, "{error}"));
+                if has_failed {
+                    rename(&mut model, "a", "c");
+                    sync(&mut model, file);
+                    assert_eq!(accepted(&model, &[before, after, &["c"]]), [&["c"]]);
+                }
+            }
+        }
     }
 }

@@ -191,7 +191,10 @@ impl<'a> Life<'a> {
         }
         match self.fate(rig, model, moved, &doing, result)? {
             Fate::Done(value) => Ok(Some(value)),
-            Fate::Failed => Ok(None),
+            Fate::Failed => {
+                model.change_failed();
+                Ok(None)
+            }
             Fate::NoRoom => {
                 if let Change::Unlink { .. } | Change::RemoveDir { .. } = change {
                     return Err(format!("{doing} was refused for lack of room"));
@@ -340,7 +343,7 @@ impl<'a> Life<'a> {
         rig.say("sync names".to_string());
         let result = self.fs.sync_names();
         if let Fate::Done(()) = self.fate(rig, model, None, "sync names", result)? {
-            model.names_synced(0);
+            model.names_synced();
             self.is_done = rig.prng.chance(1, 10);
         }
         Ok(())
@@ -468,8 +471,9 @@ impl<'a> Life<'a> {
     fn write_pieces(&mut self, rig: &mut Rig, model: &mut Model) -> Result<(), String> {
         let Some(index) = self.draw_writer(rig, model)? else { return Ok(()) };
         let Open { writer, file, path } = &self.writers[index];
-        let file = *file;
-        let start = model.file(file).bytes().len();
+        let (file, len_before) = (*file, model.file(*file).bytes().len());
+        // A file that has lost bytes is shorter than in the model.
+        let start = writer.len_bytes() as usize;
         let bytes = model.new_bytes(1 + draw_len(&mut rig.prng, 3, 17) as usize);
         let doing = format!("write {} bytes behind {path} in pieces", bytes.len());
         rig.say(doing.clone());
@@ -486,11 +490,16 @@ impl<'a> Life<'a> {
             let (offset, piece) = pieces.swap_remove(nth);
             result = writer.fill_at(offset as u64, piece);
         }
-        if let Fate::Done(()) = self.fate(rig, model, Some(file), &doing, result)? {
-            return Ok(());
+        match self.fate(rig, model, Some(file), &doing, result)? {
+            Fate::Done(()) => {}
+            Fate::NoRoom => {
+                // Nothing fills the hole any more. The pieces before it are in the file.
+                let len = self.writers[index].writer.len_bytes() as usize;
+                model.file(file).cut(len.max(len_before));
+                model.file(file).may_be_lost = true;
+            }
+            Fate::Failed => model.file(file).is_doubtful = true,
         }
-        // Nothing fills the hole any more.
-        (model.file(file).is_doubtful, model.file(file).may_be_lost) = (true, true);
         Ok(())
     }
 
@@ -689,8 +698,7 @@ impl<'a> Life<'a> {
         let synced = self.fs.sync_names();
         rig.say(format!("sync names once more: {}", told(&synced)));
         match synced {
-            // The failed change may have happened or not.
-            Ok(()) => model.names_synced(1),
+            Ok(()) => model.names_synced(),
             Err(FsError::Poisoned { .. }) => {
                 let hints = Hints::new(FileKind::Log);
                 if self.fs.create("late", hints).is_ok() || self.fs.make_dir("later").is_ok() {
@@ -718,7 +726,7 @@ impl<'a> Life<'a> {
         let synced = self.fs.sync_names();
         rig.say(format!("sync names: {}", told(&synced)));
         if synced.is_ok() {
-            model.names_synced(0);
+            model.names_synced();
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn make(life: &mut Life<'_>, rig: &mut Rig, model: &mut Model) -> Res
         if !life.is_done(rig, "making removals durable", synced)? {
             return Ok(());
         }
-        model.names_synced(0);
+        model.names_synced();
     }
     rig.world.run_until_idle();
     if rig.is_foul() {
