@@ -1,8 +1,8 @@
 //! The time to open the block device of a 14 TB drive, by the size of its map: modelled time of the
 //! drive, and real time of the program. Also for a checkpoint that is written while the host goes
 //! on: the time to begin it, and the longest step after that, with the copy to an emulated drive.
-//! Then the drive's time to open a device whose write buffer is full of single blocks far apart.
-//! Last, the program's time for a write of 4 KiB to the empty write buffer.
+//! Then the drive's time to open a device whose write buffer is full of single blocks far apart, and
+//! one whose journal has an entry for each of many flushes. Last, the program's time for a write of 4 KiB to the empty write buffer.
 //!
 //! `cargo bench -p imbrex-translate --features micro-bench --bench recovery [-- NODES...]`
 #![allow(missing_docs, reason = "a benchmark has no API")]
@@ -60,6 +60,25 @@ fn full_buffer_s(buffer_bytes: u64) -> (f64, u64, u64) {
     (drive_s, counters.buffered_blocks, counters.replayed_entries)
 }
 
+/// The drive's time to open a device after flushes of one block each, and how many entries of the
+/// journal were replayed.
+fn flushed_s(flush_count: u64) -> (f64, u64) {
+    let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
+    let disk = drive(&runtime, 800, 0);
+    let options = DriverOptions { id: 1, ..DriverOptions::default() };
+    let driver = BlockDriver::format(Arc::clone(&disk), &options).unwrap();
+    let len = driver.geometry().len().get();
+    let mut prng = Prng::new(1);
+    for _ in 0..flush_count {
+        let at = Lba::new(prng.below(len));
+        driver.write(at, &[7; BLOCK_LEN_BYTES], Persist::Through).unwrap();
+    }
+    drop(driver);
+    let from_ns = runtime.clock.now_ns();
+    let counters = BlockDriver::open(disk, &options).unwrap().driver_counters();
+    ((runtime.clock.now_ns() - from_ns) as f64 / 1e9, counters.replayed_entries)
+}
+
 fn write_us() -> f64 {
     const WRITE_COUNT: u64 = 10_000;
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
@@ -104,6 +123,11 @@ fn main() {
     for mib in [64, 512, 1024] {
         let (drive_s, buffered, replayed) = full_buffer_s(mib << 20);
         println!("{mib:<10} {drive_s:>9.2} {buffered:>9} {replayed:>9}");
+    }
+    println!("flushes    drive_s  replayed");
+    for count in [100, 1_000, 10_000, 18_000] {
+        let (drive_s, replayed) = flushed_s(count);
+        println!("{count:<10} {drive_s:>7.2} {replayed:>9}");
     }
     println!("a write of 4 KiB to the write buffer: {:.1} us", write_us());
 }

@@ -6,7 +6,7 @@
 //!     | down to the next share, or up to it    |  the same
 //! ```
 //!
-//! The drive keeps no data of the host's ([`forgetful`]), so 14 TB fit some GB of memory; journal,
+//! The drive keeps no data of the host's (`forgetful`), so 14 TB fit some GB of memory; journal,
 //! checkpoints, map and zones are the real ones. Every block names the write that it is of. Reads are
 //! compared with what the host knows.
 //!
@@ -111,6 +111,10 @@ pub struct DeviceBenchOptions {
     /// Capacity of the write buffer
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     pub buffer: ByteSize,
+
+    /// Memory for the map; the rest of a longer map stays on the drive
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    pub map_memory: ByteSize,
 
     /// Share of the data zones that the host does not get, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 7)]
@@ -484,6 +488,7 @@ fn driver_options(options: &DeviceBenchOptions) -> DriverOptions {
         id: 1,
         buffer_len: Blocks::holding(options.buffer.0),
         spare_percent: options.spare,
+        map_memory_bytes: options.map_memory.0,
         ..DriverOptions::default()
     }
 }

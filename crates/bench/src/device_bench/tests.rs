@@ -15,6 +15,7 @@ fn options() -> DeviceBenchOptions {
         daily: 10_000,
         probes: 600,
         buffer: ByteSize(8 << 20),
+        map_memory: ByteSize(4 << 30),
         spare: 12,
         seed: 1,
     }
@@ -80,4 +81,16 @@ fn a_stopped_run_has_the_days_that_ended() {
     let report = device_bench(&options(), watch).unwrap();
     assert!(report.interrupted);
     assert_eq!(report.days.len(), 1);
+}
+
+/// With hardly any memory for its map, the device serves the same days.
+#[test]
+fn a_map_on_the_drive_serves_the_same_days() {
+    let report = run(&DeviceBenchOptions { map_memory: ByteSize(64 << 10), ..options() });
+    assert_eq!((report.refusal.as_deref(), report.days.len()), (None, 4));
+    let whole = run(&options());
+    for (bounded, whole) in report.days.iter().zip(&whole.days) {
+        let (bytes, whole_bytes) = (bounded.memory.map_bytes, whole.memory.map_bytes);
+        assert!(bytes < whole_bytes / 2, "{bytes} of {whole_bytes} bytes");
+    }
 }

@@ -170,7 +170,7 @@ where
         &self.bytes[(at - self.dropped).min(self.bytes.len())..]
     }
 
-    /// Drops the bytes before number `end`. Whoever calls it after each step keeps a step of them.
+    /// Drops the bytes before number `end`. A caller that does so after each step keeps a step of them.
     pub(super) fn drop_before(&mut self, end: usize) {
         let count = end.saturating_sub(self.dropped).min(self.bytes.len());
         self.bytes.drain(..count);

@@ -9,6 +9,9 @@
 //! other zone, so all of their first entries are read: one of them has the next number, or the
 //! journal ends here, or it is damaged.
 //!
+//! Entries may be short and many, one for each flush. A disk that read them one by one would lose a turn
+//! for each: so a window of the journal is read ahead.
+//!
 //! Not here: the effect of the records (`replay`).
 
 use super::checkpoint_format::Checkpoint;
@@ -16,6 +19,7 @@ use super::error::{DriverError, during};
 use super::format::{ENTRY_LEN_MIN, Entry, HEADER_LEN_MAX, Record, decode_header_block};
 use super::journal::JournalZone;
 use super::state::DriverState;
+use super::step::READ_LEN;
 use crate::error::FormatFault;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, DiskError, Lba, Pba, ZoneId, ZoneState};
 
@@ -45,8 +49,9 @@ pub(super) fn read_journal(
     let mut seq = checkpoint.seq;
     let mut at = checkpoint.next;
     let mut has_begun = false;
+    let mut window = Window::ahead();
     loop {
-        if let Some(found) = read_entry(state, at, seq)? {
+        if let Some(found) = read_entry(state, &mut window, at, seq)? {
             // An entry in another zone follows a flush.
             if let Some(before) = entries.last_mut() {
                 before.lost.extend(before.broken.take());
@@ -68,7 +73,7 @@ pub(super) fn read_journal(
         let is_end = ends_inside(state, at);
         let (mut begun, mut later) = (None, None);
         for start in starts.filter(|&start| start != at) {
-            match read_header(state, start)? {
+            match read_header(state, &mut Window::default(), start)? {
                 Header::Whole(entry, _) if entry.seq == seq => begun = Some(start),
                 Header::Whole(entry, _) if seq < entry.seq => later = Some(entry.seq),
                 Header::Whole(..) | Header::Unwritten => {}
@@ -167,19 +172,66 @@ pub(super) fn read_blocks(
     }
 }
 
+/// A part of the journal that was read before it is needed.
+#[derive(Default)]
+struct Window {
+    /// How much is read at a time; 0 reads nothing ahead.
+    len: u64,
+    start: Pba,
+    bytes: Vec<u8>,
+    /// Below this block the medium failed somewhere: blocks are read one by one.
+    is_broken_until: Pba,
+}
+
+impl Window {
+    fn ahead() -> Window {
+        Window { len: READ_LEN, ..Window::default() }
+    }
+
+    /// As [`read_blocks`].
+    fn read(
+        &mut self,
+        state: &DriverState,
+        at: Pba,
+        len: Blocks,
+    ) -> Result<Option<Vec<u8>>, DriverError> {
+        if self.part(at, len).is_none() && self.is_broken_until <= at {
+            let end = written_to(state, at).map_or(0, Lba::get);
+            let ahead = Blocks::new(end.saturating_sub(at.get()).min(self.len));
+            if len < ahead {
+                self.start = at;
+                self.bytes = read_blocks(state, at, ahead)?.unwrap_or_else(|| {
+                    self.is_broken_until = at + ahead;
+                    Vec::new()
+                });
+            }
+        }
+        match self.part(at, len) {
+            Some(part) => Ok(Some(part.to_vec())),
+            None => read_blocks(state, at, len),
+        }
+    }
+
+    fn part(&self, at: Pba, len: Blocks) -> Option<&[u8]> {
+        let skipped = Blocks::new(at.get().checked_sub(self.start.get())?).bytes() as usize;
+        self.bytes.get(skipped..)?.get(..len.bytes() as usize)
+    }
+}
+
 /// Decodes the block at `offset` from the start of an entry; `None` if it is no block of a header.
 fn header_block(
     state: &DriverState,
+    window: &mut Window,
     at: Pba,
     offset: Blocks,
 ) -> Result<Option<Entry>, DriverError> {
-    let block = read_blocks(state, at + offset, Blocks::new(1))?;
+    let block = window.read(state, at + offset, Blocks::new(1))?;
     let id = state.superblock.id;
     Ok(block.and_then(|block| decode_header_block(id, at, offset, &block)))
 }
 
 /// The header of the entry at `at`; each block comes from the first copy, or else from the second.
-fn read_header(state: &DriverState, at: Pba) -> Result<Header, DriverError> {
+fn read_header(state: &DriverState, window: &mut Window, at: Pba) -> Result<Header, DriverError> {
     let end = written_to(state, at).map_or(0, Lba::get);
     let written = end.saturating_sub(at.get());
     // Every entry is longer: this one is torn, or nothing more fits the zone.
@@ -189,7 +241,7 @@ fn read_header(state: &DriverState, at: Pba) -> Result<Header, DriverError> {
     // Any block gives the length of the header.
     let mut found = None;
     for offset in (0..written.min(2 * HEADER_LEN_MAX)).map(Blocks::new) {
-        found = header_block(state, at, offset)?;
+        found = header_block(state, window, at, offset)?;
         if found.is_some() {
             break;
         }
@@ -201,10 +253,10 @@ fn read_header(state: &DriverState, at: Pba) -> Result<Header, DriverError> {
     let mut second_count = 0;
     let mut records = Vec::new();
     for index in (0..found.header_len.get()).map(Blocks::new) {
-        let mut block = header_block(state, at, index)?;
+        let mut block = header_block(state, window, at, index)?;
         if block.is_none() {
             second_count += 1;
-            block = header_block(state, at, found.header_len + index)?;
+            block = header_block(state, window, at, found.header_len + index)?;
         }
         match block {
             Some(block) if block.seq == found.seq => records.extend(block.records),
@@ -220,10 +272,11 @@ fn read_header(state: &DriverState, at: Pba) -> Result<Header, DriverError> {
 /// differs from what was written is therefore damage.
 fn read_entry(
     state: &mut DriverState,
+    window: &mut Window,
     at: Pba,
     seq: u64,
 ) -> Result<Option<ReadEntry>, DriverError> {
-    let mut entry = match read_header(state, at)? {
+    let mut entry = match read_header(state, window, at)? {
         Header::Whole(entry, second_count) if entry.seq == seq => {
             state.counters.second_copies += second_count;
             entry
@@ -244,7 +297,7 @@ fn read_entry(
         Some(end) if may_end_in_fill(state, at) => Some(end),
         _ => return Ok(None),
     };
-    let data = read_blocks(state, start, entry.data_len)?;
+    let data = window.read(state, start, entry.data_len)?;
     let (mut lost, mut broken) = (Vec::new(), None);
     let mut records = Vec::with_capacity(entry.records.len());
     for record in entry.records {

@@ -556,7 +556,7 @@ fn where_a_log_ended_is_durable_before_its_new_name_is() {
         at_write.send(()).unwrap();
         // The count is for a caller that waits for this write.
         let is_waiting = |_: &i32| !seen.load(Ordering::SeqCst);
-        (0..100_000).take_while(is_waiting).for_each(|_| std::thread::yield_now());
+        (0..1_000).take_while(is_waiting).for_each(|_| std::thread::yield_now());
         drive.cut_power();
     });
     std::thread::scope(|scope| {

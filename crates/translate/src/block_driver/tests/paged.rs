@@ -147,8 +147,8 @@ fn blocks_of_map(driver: &BlockDriver, copy: usize) -> Vec<Lba> {
     blocks.take(len as usize).collect()
 }
 
-/// With one copy rotten, everything is read from the other. With both, the blocks whose nodes are
-/// gone are told, and all others are there.
+/// With one copy rotten, everything is read from the other. With both, reads of the blocks whose nodes
+/// are gone report it, and all others are there.
 #[test]
 fn a_rotten_part_of_the_map_loses_its_blocks_only() {
     for copy_count in [1, 2] {
