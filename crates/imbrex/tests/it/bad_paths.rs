@@ -314,7 +314,8 @@ pub(crate) fn check_all<T: PartialEq + Debug + Send>(door: &Door<'_, T>) {
             let expected = format!("cannot open PATH: {words}{flag}");
             let expected = expected.replace("PATH", path.to_str().unwrap()).replace("PID", &pid);
             let (code, got) = got.unwrap_or_else(|| panic!("{name}: it opened"));
-            assert_eq!(without_sums(&got), expected, "{name}");
+            // The name of a directory may look like the beginning of a sum.
+            assert_eq!(without_sums(&got), without_sums(&expected), "{name}");
             assert_eq!(code, (door.code)(row), "{name}: {got}");
         }
         if let Some(mut holder) = made.holder {
