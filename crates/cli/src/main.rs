@@ -39,6 +39,7 @@ mod key;
 mod lab;
 mod layouts;
 mod load;
+mod map_memory;
 mod measure;
 mod object;
 mod output;

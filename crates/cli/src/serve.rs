@@ -9,7 +9,6 @@ mod elastic;
 mod http;
 mod kernel;
 mod live;
-mod map_memory;
 
 #[cfg(feature = "ublk")]
 pub(crate) use kernel::{STOP, StopArgs};
@@ -23,6 +22,7 @@ use crate::device::note_findings;
 use crate::door::{Door, DoorArgs, resolved};
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
+use crate::map_memory;
 use crate::output::{Report, note};
 use crate::session::Session;
 use crate::store::DriveArgs;

@@ -18,6 +18,7 @@
 use super::words::WriteNumber;
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BlockRange, Blocks, Lba};
+use imbrex_workload::statistics::normals;
 use std::collections::BTreeMap;
 
 /// Half of the files are longer, in blocks: 1 MiB.
@@ -283,15 +284,8 @@ impl Files {
     }
 
     fn draw_len(&mut self) -> u64 {
-        let len = LEN_MEDIAN * libm::exp(LEN_SIGMA * self.draw_normal());
+        let len = LEN_MEDIAN * libm::exp(LEN_SIGMA * normals(&mut self.prng).0);
         (len as u64).clamp(1, LEN_MAX.min(self.len / 64))
-    }
-
-    /// From the normal distribution (Box and Muller, 1958).
-    fn draw_normal(&mut self) -> f64 {
-        let mut uniform = || ((self.prng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        let (radius, angle) = (libm::sqrt(-2.0 * libm::log(uniform())), uniform());
-        radius * libm::cos(std::f64::consts::TAU * angle)
     }
 
     /// Takes up to `len` free blocks for one write: the requests, and where the extents start.

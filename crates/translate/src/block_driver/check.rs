@@ -83,6 +83,7 @@ impl BlockDriver {
             let zones: Vec<ZoneId> = state.zones.pool.iter().map(|slot| slot.zone).collect();
             (zones, state.map.mapped(), state.lost.clone(), state.regions.total())
         };
+        // With a part of the map on the drive, `mapped` may be too high.
         let mut done = Blocks::ZERO;
         for zone in zones {
             let runs = self.state().runs_in(zone)?;
@@ -106,7 +107,7 @@ impl BlockDriver {
                 }
             }
         }
-        Ok(Some(DriverCheck { mapped, buffered, unreadable: unreadable.iter().collect() }))
+        Ok(Some(DriverCheck { mapped: done, buffered, unreadable: unreadable.iter().collect() }))
     }
 
     /// Whether all of `ranges` can be read.

@@ -66,9 +66,8 @@ pub(super) struct CheckpointWriter {
 /// A checkpoint that is written.
 pub(super) struct Written {
     pub(super) stored: Stored,
-    /// Where its nodes are, if it is to be the base of the map, and the blocks whose nodes could not
-    /// be read.
-    pub(super) noted: Option<(BaseBuilder, Vec<BlockRange>)>,
+    /// Where its nodes are, if it is to be the base of the map.
+    pub(super) noted: Option<BaseBuilder>,
 }
 
 impl CheckpointWriter {
@@ -121,6 +120,14 @@ impl CheckpointWriter {
         self.copy_len.is_some_and(|copy_len| self.written == [copy_len; 2])
     }
 
+    /// The blocks whose nodes could not be read. They are not in it.
+    pub(super) fn lost(&self) -> Vec<BlockRange> {
+        match &self.content {
+            Content::Base(bytes) => bytes.mapped().lost().to_vec(),
+            Content::Delta(_) => Vec::new(),
+        }
+    }
+
     /// The checkpoint, once it is whole.
     pub(super) fn finish(self) -> Written {
         let mut stored = self.stored;
@@ -130,13 +137,11 @@ impl CheckpointWriter {
                 stored.deltas.count += 1;
                 Written { stored, noted: None }
             }
-            Content::Base(mut bytes) => {
-                let end = bytes.runs_end().unwrap_or(0);
-                let lost = bytes.mapped_mut().lost().to_vec();
-                let noted = self.noted.map(|mut noted| {
-                    noted.end(end);
-                    (noted, lost)
-                });
+            Content::Base(bytes) => {
+                let mut noted = self.noted;
+                if let Some(noted) = &mut noted {
+                    noted.end(bytes.runs_end().unwrap_or(0));
+                }
                 Written { stored, noted }
             }
         }

@@ -178,6 +178,11 @@ where
     }
 
     /// Where the mapping comes from.
+    pub(super) fn mapped(&self) -> &M {
+        &self.mapped
+    }
+
+    /// The same, to be changed.
     pub(super) fn mapped_mut(&mut self) -> &mut M {
         &mut self.mapped
     }

@@ -186,13 +186,21 @@ impl DriverState {
             }
             Err(error) if writing.has_failed => {
                 self.drop_checkpoint();
+                self.checkpointed.failed_reads += 1;
                 return Err(error);
             }
             written => written?,
         };
         self.counters.checkpoint_blocks += count;
         if let Some(writing) = self.writing.take_if(|writing| writing.is_whole()) {
-            self.end_checkpoint(writing)?;
+            if self.lose_unknown(writing.lost()) {
+                // A6: it does not say what is lost. Another one does.
+                self.writing = Some(writing);
+                self.drop_checkpoint();
+                self.begin(None)?;
+            } else {
+                self.end_checkpoint(writing)?;
+            }
         }
         Ok(count)
     }
@@ -200,13 +208,14 @@ impl DriverState {
     /// A step of a checkpoint that nobody waits for. If the map cannot be read, it is tried again: the
     /// host gets the error if that happens again and again.
     pub(super) fn paced_checkpoint_step(&mut self) -> Result<u64, DiskError> {
+        let before = self.checkpointed.failed_reads;
         match self.checkpoint_step() {
-            Err(error) if self.writing.is_none() && matches!(error, DiskError::Host { .. }) => {
-                self.checkpointed.failed_reads += 1;
-                match self.checkpointed.failed_reads < FAILED_READ_COUNT_MAX {
-                    true => Ok(1),
-                    false => Err(error),
-                }
+            // Not after any other error: it may leave in doubt what is durable.
+            Err(DiskError::Host { .. })
+                if (before + 1..FAILED_READ_COUNT_MAX)
+                    .contains(&self.checkpointed.failed_reads) =>
+            {
+                Ok(1)
             }
             outcome => outcome,
         }
@@ -222,6 +231,8 @@ impl DriverState {
         }
         self.map.end_whole();
         self.checkpointed.delta_runs = u64::MAX;
+        // It may have been the one that would have recorded a loss.
+        self.journal.has_unrecorded_loss = true;
     }
 
     /// How many zones both copies of the next checkpoint may take: it may be half as long again as
@@ -261,9 +272,9 @@ impl DriverState {
         self.checkpointed.failed_reads = 0;
         self.journal.free(&idle);
         match noted {
-            Some((noted, lost)) => {
+            Some(noted) => {
                 self.checkpointed.base_runs = noted.node_count();
-                self.adopt_base(noted, &lost)
+                self.adopt_base(noted)
             }
             None => {
                 self.map.end_whole();

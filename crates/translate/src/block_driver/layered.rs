@@ -33,7 +33,7 @@
 use super::base::{Base, BaseBuilder, BasePlace, BaseRuns, Chunk, pieces_of};
 use super::checkpoint_format::Run;
 use super::mapping::{FrozenNodes, MapRun, MapSpec, Mapping, MappingError, PbaRange, Piece};
-use super::overlay::overlay;
+use super::overlay::{Overlay, overlay};
 use super::regions::{EvictionOrder, Regions};
 use imbrex_disk::{BlockRange, Blocks, Disk, DiskError, Lba, Pba, ZoneId};
 use std::iter::Peekable;
@@ -83,6 +83,12 @@ pub(super) struct MissingChunks {
 pub(super) struct FoundChunks {
     number: u64,
     chunks: Result<Vec<(usize, Chunk)>, DiskError>,
+}
+
+impl From<DiskError> for Unknown {
+    fn from(error: DiskError) -> Unknown {
+        Unknown::Failed(error)
+    }
 }
 
 impl MissingChunks {
@@ -288,7 +294,7 @@ impl LayeredMap {
                 let place = Arc::clone(&base.place);
                 Err(Unknown::Missing(MissingChunks { place, chunks: missing }))
             }
-            _ => check_pieces(range, pieces).map_err(Unknown::Failed),
+            _ => Ok(check_pieces(range, pieces)?),
         }
     }
 
@@ -395,9 +401,13 @@ impl LayeredMap {
 
     /// Whether `newest` or `unmapped` has the block.
     pub(super) fn covers(&self, lba: Lba) -> bool {
-        let one = BlockRange::new(lba, Blocks::new(1));
-        let is_mapped = self.newest.lookup(one).any(|piece| piece.at.is_some());
-        is_mapped || self.unmapped.within(one).next().is_some()
+        self.uncovered(BlockRange::new(lba, Blocks::new(1))).is_empty()
+    }
+
+    /// The parts of `range` that neither `newest` nor `unmapped` has, in order.
+    pub(super) fn uncovered(&self, range: BlockRange) -> Vec<BlockRange> {
+        let unmapped = self.newest.lookup(range).filter(|piece| piece.at.is_none());
+        unmapped.flat_map(|piece| self.unmapped.gaps(piece.range)).collect()
     }
 
     /// Whether the base has something at the place.
@@ -424,14 +434,8 @@ impl LayeredMap {
         let mut runs = BaseRuns::new(Arc::clone(&base.place), Arc::clone(disk));
         for run in &mut runs {
             let run = MapRun::from(run);
-            for piece in self.newest.lookup(run.range()).filter(|piece| piece.at.is_none()) {
-                let gone: Vec<BlockRange> = self.unmapped.within(piece.range).collect();
-                let ends = gone.iter().map(|gone| gone.start).chain([piece.range.end()]);
-                let starts =
-                    [piece.range.start].into_iter().chain(gone.iter().map(|gone| gone.end()));
-                for (start, end) in starts.zip(ends).filter(|(start, end)| start < end) {
-                    with(MapRun { start, at: run.at + (start - run.start), len: end - start });
-                }
+            for BlockRange { start, len } in self.uncovered(run.range()) {
+                with(MapRun { start, at: run.at + (start - run.start), len });
             }
         }
         runs.failure.map_or(Ok(()), Err)
@@ -598,18 +602,9 @@ impl Iterator for NewerRuns {
 /// The nodes of the next base: those of the last one, with what changed since.
 #[derive(Debug)]
 pub(super) struct Merge {
-    runs: super::overlay::Overlay<NewerRuns, BaseRuns>,
+    runs: Overlay<NewerRuns, BaseRuns>,
     spec: MapSpec,
     next: Option<Run>,
-}
-
-impl Merge {
-    fn is_one_run_in(spec: MapSpec, left: Run, right: Run) -> bool {
-        let zone = |at: Pba| at.get() / spec.zone_len.get();
-        left.range.end() == right.range.start
-            && left.at + left.range.len == right.at
-            && zone(left.at) == zone(right.at)
-    }
 }
 
 impl Iterator for Merge {
@@ -620,7 +615,7 @@ impl Iterator for Merge {
         for found in self.runs.by_ref().filter(Run::is_mapped) {
             match &mut run {
                 None => run = Some(found),
-                Some(last) if Merge::is_one_run_in(self.spec, *last, found) => {
+                Some(last) if self.spec.is_one_run((*last).into(), found.into()) => {
                     last.range.len += found.range.len;
                 }
                 Some(_) => {

@@ -3,7 +3,6 @@
 //! Not here: reading from the drive (`summaries`), the lock (`device`).
 
 use super::buffer::Buffer;
-use super::layered::Unknown;
 use super::mapping::Piece;
 use super::regions::Regions;
 use super::summaries::Part;
@@ -21,11 +20,11 @@ pub(super) struct NewestContent<'a> {
 impl NewestContent<'_> {
     /// Serves what is in memory, and returns the parts that must be read from the drive. `lookup` is
     /// the map's.
-    pub(super) fn parts<'a>(
+    pub(super) fn parts<'a, E: From<DiskError>>(
         &self,
         requests: &'a mut [ReadRequest<'_>],
-        lookup: &mut dyn FnMut(BlockRange) -> Result<Vec<Piece>, Unknown>,
-    ) -> Result<Vec<Part<'a>>, Unknown> {
+        lookup: &mut dyn FnMut(BlockRange) -> Result<Vec<Piece>, E>,
+    ) -> Result<Vec<Part<'a>>, E> {
         let mut parts = Vec::new();
         for request in requests.iter_mut() {
             let range = BlockRange::new(request.at, Blocks::holding(request.buf.len() as u64));
@@ -38,7 +37,7 @@ impl NewestContent<'_> {
             let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
             for (start, end) in starts.zip(ends) {
                 if let Some(lost) = self.lost.within(BlockRange::new(start, end - start)).next() {
-                    return Err(Unknown::Failed(DiskError::Medium { at: lost.start }));
+                    return Err(DiskError::Medium { at: lost.start }.into());
                 }
                 for piece in lookup(BlockRange::new(start, end - start))? {
                     let (_, behind) = rest.split_at_mut((piece.range.start - at).bytes() as usize);

@@ -10,6 +10,11 @@
 //! blocks of a zone of 256 MiB. So it looks at no more zones than it takes: it takes those with the most
 //! garbage, and merges their nodes.
 //!
+//! Invariant
+//!   A6  A checkpoint counts only if all blocks are in its list of lost ones whose nodes it had to leave
+//!       out. A power cut after it would make them blank otherwise. If it does not have them, it is
+//!       given up, and the next one has them. Until that counts, opening refuses the damaged base.
+//!
 //! Not here: the map itself (`layered`), the choice of zones without a base (`choose`).
 
 use super::base::BaseBuilder;
@@ -41,7 +46,7 @@ impl DriverState {
     /// The nodes in a zone, in the order of their places.
     ///
     /// # Errors
-    /// [`DiskError`], but not where summaries cannot be read: then the whole base is.
+    /// [`DiskError`]. Where a summary cannot be read, the whole base is read instead.
     pub(super) fn runs_in(&self, zone: ZoneId) -> Result<Vec<MapRun>, DiskError> {
         let mut runs: Vec<MapRun> = self.map.newest().runs_in(zone).collect();
         let Some(slot) = self.zones.pool.get(zone).filter(|_| self.map.has_base()) else {
@@ -145,28 +150,28 @@ impl DriverState {
 
     /// The checkpoint that counts now is whole, and `noted` says where its nodes are. The map is
     /// over it from now on.
-    pub(super) fn adopt_base(
-        &mut self,
-        noted: BaseBuilder,
-        lost: &[BlockRange],
-    ) -> Result<(), DiskError> {
+    pub(super) fn adopt_base(&mut self, noted: BaseBuilder) -> Result<(), DiskError> {
         let stored = &self.superblock.checkpoint;
         let base = noted.finish(self.superblock.id, stored, self.map.cache_bytes());
         self.map.adopt(base).map_err(|error| broken(&error))?;
-        for &range in lost {
-            // The map of these blocks is gone. What was written since is known.
-            let known = self.map.newest().lookup(range).collect::<Vec<_>>();
-            for piece in known.into_iter().filter(|piece| piece.at.is_none()) {
-                self.lost.insert(piece.range);
-                let held: Vec<BlockRange> = self.regions.within(piece.range).collect();
+        self.note_empty_zones();
+        Ok(())
+    }
+
+    /// The nodes of `ranges` cannot be read, from either copy of the base. What was neither written
+    /// nor unmapped since is lost. Returns whether some of it was not known to be.
+    pub(super) fn lose_unknown(&mut self, ranges: Vec<BlockRange>) -> bool {
+        let before = self.lost.total();
+        for range in ranges {
+            for range in self.map.uncovered(range) {
+                self.lost.insert(range);
+                let held: Vec<BlockRange> = self.regions.within(range).collect();
                 for range in held {
                     self.lost.remove(range);
                 }
-                self.journal.has_unrecorded_loss = true;
             }
         }
-        self.note_empty_zones();
-        Ok(())
+        before < self.lost.total()
     }
 
     /// Zones of which it turned out that nothing in them is valid.

@@ -229,6 +229,15 @@ impl Regions {
         })
     }
 
+    /// The parts of `range` that are not held, by address.
+    pub(super) fn gaps(&self, range: BlockRange) -> Vec<BlockRange> {
+        let held: Vec<BlockRange> = self.within(range).collect();
+        let ends = held.iter().map(|run| run.start).chain([range.end()]);
+        let starts = [range.start].into_iter().chain(held.iter().map(|run| run.end()));
+        let gaps = starts.zip(ends).filter(|(start, end)| start < end);
+        gaps.map(|(start, end)| BlockRange::new(start, end - start)).collect()
+    }
+
     /// The fewest entries that hold all held blocks of `ranges`, each once and by address: evicting
     /// them frees a journal zone with the copies of `ranges`.
     pub fn covering(&self, ranges: impl IntoIterator<Item = BlockRange>) -> Vec<BlockRange> {

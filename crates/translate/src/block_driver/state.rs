@@ -206,12 +206,8 @@ impl DriverState {
         &mut self,
         requests: &'a mut [ReadRequest<'_>],
     ) -> Result<Reading<'a>, DiskError> {
-        let mut lookup = |range| self.pieces(range).map_err(Unknown::Failed);
-        match self.newest().parts(requests, &mut lookup) {
-            Ok(parts) => self.zones.summaries.cut(&self.zones.pool, parts),
-            Err(Unknown::Missing(_)) => Err(DiskError::Poisoned),
-            Err(Unknown::Failed(error)) => Err(error),
-        }
+        let parts = self.newest().parts(requests, &mut |range| self.pieces(range))?;
+        self.zones.summaries.cut(&self.zones.pool, parts)
     }
 
     /// K8: the outcome of a read; `None` if a zone that it read from was begun anew meanwhile.

@@ -2,10 +2,10 @@
 //!
 //! Source: Davies and Harte, "Tests for Hurst effect" (1987).
 
+use super::normal::normals;
 use imbrex_clockwork::Prng;
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
-use std::f64::consts::PI;
 
 /// `len` values with the Hurst exponent `exponent` and variance 1.
 pub(super) fn fractional_noise(len: usize, exponent: f64, seed: u64) -> Vec<f64> {
@@ -37,11 +37,4 @@ pub(super) fn fractional_noise(len: usize, exponent: f64, seed: u64) -> Vec<f64>
     noise.truncate(len);
     noise.iter_mut().for_each(|x| *x /= 2.0 * len as f64);
     noise
-}
-
-/// Two independent values of a normal distribution, by Box and Muller.
-fn normals(prng: &mut Prng) -> (f64, f64) {
-    let mut share = || ((prng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    let (radius, angle) = (libm::sqrt(-2.0 * libm::log(share())), 2.0 * PI * share());
-    (radius * libm::cos(angle), radius * libm::sin(angle))
 }

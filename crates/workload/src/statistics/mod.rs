@@ -32,12 +32,14 @@ mod deviations;
 mod fractional_noise;
 pub(crate) mod hurst;
 mod line;
+mod normal;
 mod periodogram;
 mod rescaled_range;
 mod whittle;
 
 pub use autocorrelation::autocorrelations;
 pub use hurst::{Estimator, Hurst, LEN_MIN, hurst_exponents};
+pub use normal::normals;
 
 #[cfg(test)]
 mod tests;

@@ -116,6 +116,16 @@ pub struct MapSpec {
     pub zone_count: u32,
 }
 
+impl MapSpec {
+    /// M2: whether `right` continues `left` in both addresses and in the same zone.
+    pub(super) fn is_one_run(self, left: MapRun, right: MapRun) -> bool {
+        let zone = |at: Pba| at.get() / self.zone_len.get();
+        left.range().end() == right.start
+            && left.place().end() == right.at
+            && zone(left.at) == zone(right.at)
+    }
+}
+
 /// A run that a mapping refuses. The mapping is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -521,11 +531,9 @@ impl Mapping {
         self.mapped -= u64::from(run.len);
     }
 
-    /// Whether `right` continues `left` in both addresses and in the same zone.
+    /// As [`MapSpec::is_one_run`].
     fn is_one_run(&self, left: Run, right: Run) -> bool {
-        left.end() == right.key
-            && left.value + u64::from(left.len) == right.value
-            && self.zone_index(left.value) == self.zone_index(right.value)
+        self.spec.is_one_run(node(left), node(right))
     }
 
     /// A node at the place of `run` that belongs to LBAs outside `run`; the first by PBA.

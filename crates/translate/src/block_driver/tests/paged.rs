@@ -180,10 +180,9 @@ fn a_rotten_part_of_the_map_loses_its_blocks_only() {
         let lost_count = before.iter().filter(|&&is_there| !is_there).count();
         assert_eq!(lost_count > 0, copy_count == 2, "{lost_count} blocks are lost");
         assert!(lost_count < versions.len() / 2);
-        // The next base knows the loss, and so does every opening after it.
+        // The next base has the loss from the moment on at which it counts: the power may go right then.
         driver.change(DriverState::base_now).unwrap();
         assert_eq!(found(&driver), before);
-        driver.flush().unwrap();
         drop(driver);
         let driver = open(&drive, &options);
         assert_eq!(found(&driver), before);
@@ -221,6 +220,68 @@ fn a_map_survives_its_zone() {
             check(&open(&drive, &options), &versions);
         }
     }
+}
+
+/// What is written or unmapped after a part of the map rotted is not lost with it.
+#[test]
+fn a_rotten_part_of_the_map_takes_nothing_newer() {
+    let (drive, options) = long_device(400, 0);
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let mut versions = filled_to(&driver, 4 * LEN);
+    driver.change(DriverState::base_now).unwrap();
+    for copy in 0..2 {
+        drive.flip_bit(blocks_of_map(&driver, copy)[5], 77).unwrap();
+    }
+    let is_lost = |&at: &u64| version(&driver, at).is_err();
+    let lost: Vec<u64> = (0..4 * LEN).filter(is_lost).collect();
+    let (written, unmapped) = (lost[10], lost[20]);
+    write(&driver, written, 9_999);
+    driver.discard(range(unmapped, 1)).unwrap();
+    (versions[written as usize], versions[unmapped as usize]) = (9_999, 0);
+    driver.change(DriverState::base_now).unwrap();
+    driver.flush().unwrap();
+    drop(driver);
+    let driver = open(&drive, &options);
+    for at in (0..4 * LEN).filter(|at| !lost.contains(at)).chain([written, unmapped]) {
+        assert_eq!(version(&driver, at).unwrap(), versions[at as usize], "block {at}");
+    }
+    assert_eq!(driver.driver_counters().lost_blocks, lost.len() as u64 - 2);
+}
+
+/// Only a failed read of the map is tried again. A checkpoint whose flush fails stops the device, as
+/// any other flush does.
+#[test]
+fn a_failed_flush_of_a_base_is_no_failed_read() {
+    let (drive, options) = device(0);
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    drop(filled(&driver));
+    driver.flush().unwrap();
+    driver.change(DriverState::begin_whole).unwrap();
+    let fail_flush = Some(FailAt { after: 0, sticky: false });
+    drive.set_faults(FaultPlan { fail_flush, ..FaultPlan::default() });
+    let failed = (0..1_000).find_map(|_| driver.work().err());
+    assert!(matches!(failed, Some(DiskError::Host { .. })), "{failed:?}");
+    assert!(driver.status().is_poisoned);
+}
+
+/// A base that cannot be read is given up and begun again, and the next flush is as good as any.
+#[test]
+fn a_failed_read_of_a_merge_is_tried_again() {
+    let (drive, options) = device(0);
+    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+    let versions = filled(&driver);
+    driver.change(DriverState::base_now).unwrap();
+    let fail_read = Some(FailAt { after: 0, sticky: true });
+    drive.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
+    driver.change(DriverState::begin_whole).unwrap();
+    driver.work().unwrap();
+    assert!(driver.state().writing.is_none());
+    drive.set_faults(FaultPlan::default());
+    driver.flush().unwrap();
+    assert!(!driver.status().is_poisoned);
+    check(&driver, &versions);
+    drop(driver);
+    check(&open(&drive, &options), &versions);
 }
 
 /// A read of the map that fails without the medium being at fault fails the host's read, once.

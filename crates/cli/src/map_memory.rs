@@ -12,7 +12,7 @@ const UNTOLD_BYTES: u64 = 1 << 30;
 const MACHINE_SHARE: u64 = 4;
 
 /// The bound that the user asked for, or a share of the machine's memory.
-pub(super) fn of(asked: Option<ByteSize>) -> Result<u64, CliError> {
+pub(crate) fn of(asked: Option<ByteSize>) -> Result<u64, CliError> {
     match asked {
         None => {
             Ok(machine_bytes().map_or(UNTOLD_BYTES, |all| all / MACHINE_SHARE).max(LEAST_BYTES))
