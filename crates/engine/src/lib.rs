@@ -147,7 +147,7 @@ pub mod inspect {
 
 /// Choices of a compaction that only comparisons of policies need. Not stable.
 pub mod tuning {
-    pub use crate::options::{VictimGrowth, VictimOrder};
+    pub use crate::options::{GearDepth, VictimGrowth, VictimOrder};
 }
 
 /// The inside of tables, for the micro-benchmark.

@@ -55,6 +55,8 @@ pub struct CompactionLine {
     pub input_table_count: usize,
     /// The number of tables it wrote; 0 for a move.
     pub output_table_count: usize,
+    /// The number of sets that lost tables to it in the level that it wrote to.
+    pub set_count: usize,
     /// Bytes it read; 0 for a move.
     pub in_len_bytes: u64,
     /// Bytes it wrote.

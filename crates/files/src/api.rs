@@ -136,6 +136,11 @@ pub trait FileReader: Send + Sync + Debug {
 
     /// The file's current extents, in order.
     fn extents(&self) -> Vec<BlockRange>;
+
+    /// Whether its blocks are in a run that comes back as a whole, with those of other files.
+    fn is_in_set(&self) -> bool {
+        false
+    }
 }
 
 /// Checks that `file` has `len_bytes` bytes at `offset`.

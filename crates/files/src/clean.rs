@@ -10,7 +10,7 @@
 //! that its files are no longer a set, and its dead blocks are free.
 //!
 //! The policy chooses the victim (`plan_reclaim`) and the destination (`plan`). A step copies
-//! pieces of at most 1 MiB. Between steps nothing is reserved, so other writers never wait for a
+//! pieces of at most 1 MiB, or whole files where files share runs. Between steps nothing is reserved, so other writers never wait for a
 //! cleaner that is not running. The moves out of a victim are one record of the catalog.
 //!
 //! Invariants
@@ -40,6 +40,10 @@ use std::sync::{Arc, Weak};
 
 /// How much one copy takes: long enough for the disk to stream.
 const PIECE_LEN_BYTES: u64 = 1 << 20;
+
+/// The same where files share runs. There the pieces of a file would go to the tightest holes, and be
+/// apart forever, so a file is planned and copied as a whole. This limits the memory for long files.
+const WHOLE_LEN_BYTES_MAX: u64 = 64 << 20;
 
 /// How long background cleaning waits after an error: a second, so that a drive that fails for good
 /// is not kept busy.
@@ -210,16 +214,34 @@ impl Cleaner {
         Some(Relocation { space: Arc::clone(&self.space), victim, todo, moved: Vec::new() })
     }
 
+    /// The longest piece of an extent that is planned at once.
+    fn piece_len_bytes(&self) -> u64 {
+        if self.placement.moves_sets() { WHOLE_LEN_BYTES_MAX } else { PIECE_LEN_BYTES }
+    }
+
+    /// Reads a piece, in chunks.
+    fn read_piece(&self, piece: Extent) -> Result<Vec<Vec<u8>>, DiskError> {
+        let (mut at, end) = (piece.start, piece.range().end());
+        let mut chunks = Vec::new();
+        while at < end {
+            let len = (end - at).min(Blocks::holding(PIECE_LEN_BYTES));
+            let mut chunk = vec![0; len.bytes() as usize];
+            self.disk.read(at, &mut chunk)?;
+            chunks.push(chunk);
+            at += len;
+        }
+        Ok(chunks)
+    }
+
     /// Writes one piece of an extent to where the policy puts it.
     fn move_piece(
         &self,
         hints: Hints,
         id: FileId,
         from: Extent,
-        data: Vec<u8>,
+        mut chunks: Vec<Vec<u8>>,
     ) -> Result<(Vec<Extent>, Vec<Arc<Hold>>), FilesError> {
         let request = FileRequest { len_bytes: from.len_bytes, hints, is_moved: true };
-        let mut chunks = vec![data];
         loop {
             // Not `allocate`, which would clean in order to clean.
             let placed = self
@@ -277,11 +299,10 @@ impl Relocation {
             }
             let piece = Extent {
                 start: extent.start + Blocks::holding(moving.copied_bytes),
-                len_bytes: (extent.len_bytes - moving.copied_bytes).min(PIECE_LEN_BYTES),
+                len_bytes: (extent.len_bytes - moving.copied_bytes).min(cleaner.piece_len_bytes()),
             };
-            let mut data = vec![0; piece.blocks().bytes() as usize];
-            match cleaner.disk.read(piece.start, &mut data) {
-                Ok(()) => {}
+            let chunks = match cleaner.read_piece(piece) {
+                Ok(chunks) => chunks,
                 Err(source @ DiskError::PowerLost) => {
                     let what = format!("reading blocks {piece} to clean their zone");
                     return Err(FilesError::Disk { what, source });
@@ -292,9 +313,9 @@ impl Relocation {
                     self.todo.pop_front();
                     continue;
                 }
-            }
+            };
             let id = moving.body.id;
-            let (extents, holds) = cleaner.move_piece(moving.hints, id, piece, data)?;
+            let (extents, holds) = cleaner.move_piece(moving.hints, id, piece, chunks)?;
             extents.into_iter().for_each(|extent| moving.push(cleaner, extent));
             moving.holds.extend(holds);
             moving.copied_bytes += piece.len_bytes;

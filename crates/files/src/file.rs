@@ -203,6 +203,10 @@ impl FileReader for Reader {
     fn extents(&self) -> Vec<BlockRange> {
         self.body.ranges()
     }
+
+    fn is_in_set(&self) -> bool {
+        self.body.placed.load().span.is_some()
+    }
 }
 
 /// The read within a single extent, if one holds all of it: the common case, without allocation.

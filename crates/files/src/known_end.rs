@@ -56,4 +56,8 @@ impl FileReader for KnownEnd {
     fn extents(&self) -> Vec<BlockRange> {
         self.file.extents()
     }
+
+    fn is_in_set(&self) -> bool {
+        self.file.is_in_set()
+    }
 }

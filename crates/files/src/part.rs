@@ -61,4 +61,8 @@ impl FileReader for Part {
     fn extents(&self) -> Vec<BlockRange> {
         self.file.extents()
     }
+
+    fn is_in_set(&self) -> bool {
+        self.file.is_in_set()
+    }
 }

@@ -21,7 +21,7 @@ use imbrex_bench::emulated::{beside, drive};
 use imbrex_bench::latency::Latencies;
 use imbrex_clockwork::{Clock, Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Geometry};
-use imbrex_engine::tuning::{VictimGrowth, VictimOrder};
+use imbrex_engine::tuning::{GearDepth, VictimGrowth, VictimOrder};
 use imbrex_engine::{Compression, EngineError, Iter, Keyspace, ReadOptions, WriteOptions};
 use imbrex_files::inspect::ZoneUseKind;
 use imbrex_files::tiers::TieredFiles;
@@ -592,6 +592,17 @@ fn tune(recipe: &mut Recipe, tune: &Tune, geometry: &Geometry) {
             Victims::RoundRobin => (VictimOrder::RoundRobin, VictimGrowth::Single),
             Victims::MinOverlap => (VictimOrder::MinOverlap, VictimGrowth::Neighbours),
         };
+    }
+    if let Some(sets) = tune.sets {
+        keyspace.cuts_at_sets = sets.cuts;
+        keyspace.victim_order =
+            if sets.by_key { VictimOrder::RoundRobin } else { VictimOrder::DeadFirst };
+    }
+    if tune.full_levels {
+        keyspace.gear_depth = GearDepth::FullLevels;
+    }
+    if let Some(percent) = tune.cleans_below_percent {
+        recipe.placement_options.free_percent_least = percent;
     }
     if let Some((compact, slowdown, stop)) = tune.l0_run_counts {
         keyspace.l0_compact_run_count = compact;

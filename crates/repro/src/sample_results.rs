@@ -198,6 +198,7 @@ pub(super) fn compaction(out_len_bytes: u64) -> CompactionLine {
         output_level: 2,
         input_table_count: 1 + (out_len_bytes % 7) as usize,
         output_table_count: 1 + (out_len_bytes % 5) as usize,
+        set_count: 1 + (out_len_bytes % 3) as usize,
         in_len_bytes: out_len_bytes,
         out_len_bytes,
         outputs: Vec::new(),

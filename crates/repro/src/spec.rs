@@ -40,6 +40,15 @@ pub struct Tune {
     pub block_len_bytes: Option<u32>,
     /// The choice of victims, and how many go together.
     pub victims: Option<Victims>,
+    /// The order of victims and the cuts of set-aware compaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sets: Option<Sets>,
+    /// Below which share of free space the drive is cleaned in the background, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleans_below_percent: Option<u8>,
+    /// Whether gear compaction goes down only below full levels.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub full_levels: bool,
     /// The length of level 1.
     pub base_level_len_bytes: Option<u64>,
     /// Runs in level 0 that trigger a compaction, slow writers down, and stop them.
@@ -75,7 +84,27 @@ pub enum Victims {
     MinOverlap,
 }
 
+/// What set-aware compaction does with sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Sets {
+    /// Whether tables end where a set of the level below does.
+    pub cuts: bool,
+    /// Whether victims are taken round-robin by key. Otherwise those of the set with most dead
+    /// members come first.
+    pub by_key: bool,
+}
+
 impl Tune {
+    /// With another order of victims, or other cuts.
+    pub fn sets(self, cuts: bool, by_key: bool) -> Tune {
+        Tune { sets: Some(Sets { cuts, by_key }), ..self }
+    }
+
+    /// With cleaning in the background while less than this share of the space is free.
+    pub fn cleans_below(self, percent: u8) -> Tune {
+        Tune { cleans_below_percent: Some(percent), ..self }
+    }
+
     /// With another read unit of compactions.
     pub fn compaction_reads(self, len_bytes: u64) -> Tune {
         Tune { compaction_read_len_bytes: Some(len_bytes), ..self }
@@ -106,6 +135,13 @@ impl Tune {
                 Victims::RoundRobin => "victims by key".to_owned(),
                 Victims::MinOverlap => "victims that overlap least".to_owned(),
             }),
+            self.sets.map(|sets| {
+                let cuts = if sets.cuts { "tables end with sets" } else { "tables cross sets" };
+                let order = if sets.by_key { "victims by key" } else { "dead sets first" };
+                format!("{cuts}, {order}")
+            }),
+            self.cleans_below_percent.map(|percent| format!("cleaned below {percent} % free")),
+            flag("no deeper than full levels", self.full_levels),
             kib("level 1", self.base_level_len_bytes),
             self.l0_run_counts.map(|(start, _, _)| format!("level 0 down at {start}")),
             kib("bands", self.band_len_bytes),

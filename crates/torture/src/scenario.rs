@@ -6,7 +6,8 @@ use imbrex_clockwork::Prng;
 use imbrex_disk::{
     BLOCK_LEN_BYTES, Blocks, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
-use imbrex_engine::{KeyspaceOptions, Options};
+use imbrex_engine::tuning::{GearDepth, VictimOrder};
+use imbrex_engine::{CompactionKind, KeyspaceOptions, Options};
 use std::sync::LazyLock;
 
 /// The target of the torture.
@@ -405,12 +406,22 @@ impl Scenario {
         if recipe.options.eager_after_ns > 0 {
             options.eager_after_ns = 1 << prng.below(30);
         }
+        // A stream of its own, so that a seed means what it meant before.
+        let mut habits = prng.derive("habits of compaction");
         options.keyspace = KeyspaceOptions {
             compaction: theirs.compaction,
             compression: theirs.compression,
             filter_bits_per_key: theirs.filter_bits_per_key,
-            victim_order: theirs.victim_order,
+            victim_order: match theirs.compaction {
+                CompactionKind::SetAware if habits.below(2) == 0 => VictimOrder::DeadFirst,
+                _ => theirs.victim_order,
+            },
             victim_growth: theirs.victim_growth,
+            cuts_at_sets: habits.below(4) > 0,
+            gear_depth: match habits.below(2) {
+                0 => theirs.gear_depth,
+                _ => GearDepth::FullLevels,
+            },
             histogram_len_bytes: theirs.histogram_len_bytes,
             overlap_count_max: 1 + prng.below(4) as u32,
             ..options.keyspace

@@ -293,6 +293,9 @@ pub(crate) trait TableFacts: fmt::Debug {
     /// table or because it is stored on flash.
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool;
 
+    /// Whether the space of the table comes back only with that of its set.
+    fn is_in_set(&self, table: &TableSlot) -> bool;
+
     /// The properties block of the table; `None` if it cannot be read.
     ///
     /// Cost: opens the table, which takes a few reads the first time.

@@ -218,6 +218,9 @@ pub enum VictimOrder {
     /// key among equals.
     #[default]
     MinOverlap = 2,
+    /// With set-aware compaction, from level 2 on, a table of the set with the most dead members;
+    /// round-robin by key among equals, and everywhere else.
+    DeadFirst = 3,
 }
 
 /// How many tables of a level that is too long go down together.
@@ -234,6 +237,18 @@ pub enum VictimGrowth {
     /// set-aware and gear compaction, a flush goes as deep as level 2 if nothing there and above
     /// overlaps it. With the first two, a table that gets have often missed goes down.
     Single = 2,
+}
+
+/// How far gear compaction goes down in one turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum GearDepth {
+    /// As far as tables overlap.
+    #[default]
+    Overlaps = 0,
+    /// Past a level only if it is full and the next one has a quarter of its target, like the
+    /// program that GearDB's authors published. What the merge writes goes no deeper than that.
+    FullLevels = 1,
 }
 
 /// Options of a keyspace. The store records them when the keyspace is created.
@@ -269,6 +284,12 @@ pub struct KeyspaceOptions {
     pub victim_order: VictimOrder,
     /// How many tables go down together.
     pub victim_growth: VictimGrowth,
+    /// Whether set-aware compaction also ends a table where the next key enters tables of another
+    /// set in the level below, if the table has a quarter of its length. A table then overlaps few
+    /// sets, and the tables of a set die together.
+    pub cuts_at_sets: bool,
+    /// How far gear compaction goes down in one turn.
+    pub gear_depth: GearDepth,
     /// The length limit of the byte histogram in each table; 0 for no histogram. Only SMRDB's
     /// compaction uses it. It stays in memory while the table is open.
     pub histogram_len_bytes: u32,
@@ -299,6 +320,8 @@ impl Default for KeyspaceOptions {
             grandparent_table_count_max: 10,
             victim_order: VictimOrder::default(),
             victim_growth: VictimGrowth::default(),
+            cuts_at_sets: false,
+            gear_depth: GearDepth::default(),
             histogram_len_bytes: 0,
             overlap_count_max: 16,
             values_apart_from_bytes: 0,

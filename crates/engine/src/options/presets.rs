@@ -80,9 +80,15 @@ impl KeyspaceOptions {
         }
     }
 
-    /// Like [`KeyspaceOptions::leveldb_1_19`], with the sets of SEALDB.
+    /// Like [`KeyspaceOptions::leveldb_1_19`], with the sets of SEALDB. Tables end where sets below them
+    /// end. Victims are taken by key: that writes less than taking those of the deadest set, as the paper
+    /// says, and leaves no more dead tables.
     pub fn set_aware() -> KeyspaceOptions {
-        KeyspaceOptions { compaction: CompactionKind::SetAware, ..KeyspaceOptions::leveldb_1_19() }
+        KeyspaceOptions {
+            compaction: CompactionKind::SetAware,
+            cuts_at_sets: true,
+            ..KeyspaceOptions::leveldb_1_19()
+        }
     }
 
     /// Two levels of tables as long as a band, with filters and byte histograms. Level 0 goes down

@@ -18,6 +18,10 @@ impl TableFacts for Store {
         table.is_on_flash() || self.files.name_count(&table.meta.id.file_name()) > 1
     }
 
+    fn is_in_set(&self, table: &TableSlot) -> bool {
+        table.file().is_some_and(|file| file.is_in_set())
+    }
+
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
         table.properties(&self.cache)
     }
@@ -34,6 +38,10 @@ impl TableFacts for OpenTables<'_> {
 
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
         self.0.gives_no_zone_back(table)
+    }
+
+    fn is_in_set(&self, table: &TableSlot) -> bool {
+        self.0.is_in_set(table)
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {

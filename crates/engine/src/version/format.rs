@@ -8,7 +8,9 @@ use super::holders::HOLDER_LEVEL;
 use super::partitions::BaseMerge;
 use super::{RunId, TableId, TableMeta};
 use crate::key::Seq;
-use crate::options::{CompactionKind, Compression, KeyspaceOptions, VictimGrowth, VictimOrder};
+use crate::options::{
+    CompactionKind, Compression, GearDepth, KeyspaceOptions, VictimGrowth, VictimOrder,
+};
 use crate::table::varint::{put_varint, read_varint};
 use crate::totals::Totals;
 use bytes::Bytes;
@@ -22,7 +24,9 @@ const FORMAT_VERSION_PARTITIONS: u16 = 3;
 /// Totals.
 const FORMAT_VERSION_TOTALS: u16 = 4;
 /// Values apart.
-const FORMAT_VERSION: u16 = 5;
+const FORMAT_VERSION_VALUES: u16 = 5;
+/// The order of victims and the cuts of set-aware compaction, the depth of gear compaction.
+const FORMAT_VERSION: u16 = 6;
 const HEADER_LEN_BYTES: usize = 16;
 const CRC_AT: usize = 12;
 
@@ -58,6 +62,10 @@ const TAG_VALUES_RELEASED: u8 = 14;
 const FLAG_LARGEST_EXCLUDED: u8 = 1;
 const FLAG_LOGGED: u8 = 2;
 const FLAG_FRONT: u8 = 4;
+
+/// In the byte of `victim_growth`.
+const FLAG_CUTS_AT_SETS: u8 = 64;
+const FLAG_FULL_LEVELS: u8 = 128;
 
 const MERGE_UNDER_WAY: u32 = 1;
 const MERGE_HAS_END: u32 = 2;
@@ -154,14 +162,32 @@ fn version_of(edit: &VersionEdit) -> u16 {
         || !edit.values_moved.is_empty()
         || edit.tables_added.iter().any(|add| add.level == HOLDER_LEVEL)
         || edit.keyspaces_created.iter().any(|made| made.options.values_apart_from_bytes > 0);
-    if has_values {
+    if edit.keyspaces_created.iter().any(|made| has_habits(&made.options)) {
         FORMAT_VERSION
+    } else if has_values {
+        FORMAT_VERSION_VALUES
     } else if !edit.totals.is_empty() {
         FORMAT_VERSION_TOTALS
     } else if has_front || has_partitions {
         FORMAT_VERSION_PARTITIONS
     } else {
         FORMAT_VERSION_MIN
+    }
+}
+
+/// Whether `options` say what no record before version 6 can say. There the order of victims of
+/// set-aware compaction had no number of its own.
+fn has_habits(options: &KeyspaceOptions) -> bool {
+    options.compaction == CompactionKind::SetAware
+        || options.victim_order == VictimOrder::DeadFirst
+        || growth_flags(options) != 0
+}
+
+fn growth_flags(options: &KeyspaceOptions) -> u8 {
+    let cuts = if options.cuts_at_sets { FLAG_CUTS_AT_SETS } else { 0 };
+    match options.gear_depth {
+        GearDepth::Overlaps => cuts,
+        GearDepth::FullLevels => cuts | FLAG_FULL_LEVELS,
     }
 }
 
@@ -190,7 +216,10 @@ fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
     let options = &record.options;
     out.extend_from_slice(&record.id.0.to_le_bytes());
     out.extend_from_slice(&[options.compression as u8, options.compaction as u8]);
-    out.extend_from_slice(&[options.victim_order as u8, options.victim_growth as u8]);
+    out.extend_from_slice(&[
+        options.victim_order as u8,
+        options.victim_growth as u8 | growth_flags(options),
+    ]);
     out.extend_from_slice(&options.table_len_bytes.to_le_bytes());
     out.extend_from_slice(&options.base_level_len_bytes.to_le_bytes());
     for number in [
@@ -305,7 +334,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(RecordKind, VersionEdit), Malforme
         let start = cursor.at;
         cursor.take(len_bytes)?;
         let mut payload = Cursor { bytes: &bytes[..start + len_bytes], at: start };
-        take_item(tag, &mut payload, &mut edit)?;
+        take_item(tag, version, &mut payload, &mut edit)?;
         if payload.at != payload.bytes.len() {
             return Err(payload.bad(format!("item {tag} is longer than its fields")));
         }
@@ -313,7 +342,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(RecordKind, VersionEdit), Malforme
     Ok((kind, edit))
 }
 
-fn take_item(tag: u8, from: &mut Cursor<'_>, edit: &mut VersionEdit) -> Result<(), Malformed> {
+fn take_item(
+    tag: u8,
+    version: u16,
+    from: &mut Cursor<'_>,
+    edit: &mut VersionEdit,
+) -> Result<(), Malformed> {
     match tag {
         TAG_COUNTERS => {
             let (next_id, last_seq) = (from.u64()?, from.seq()?.0);
@@ -322,7 +356,7 @@ fn take_item(tag: u8, from: &mut Cursor<'_>, edit: &mut VersionEdit) -> Result<(
             edit.counters = Some(Counters { next_id, next_keyspace_id, last_seq });
         }
         TAG_TOTALS => take_totals(from, &mut edit.totals)?,
-        TAG_KEYSPACE_CREATED => edit.keyspaces_created.push(take_keyspace(from)?),
+        TAG_KEYSPACE_CREATED => edit.keyspaces_created.push(take_keyspace(version, from)?),
         TAG_KEYSPACE_DROPPED => edit.keyspaces_dropped.push(KeyspaceId(from.u32()?)),
         TAG_TABLE_REMOVED => {
             let (keyspace, number) = from.pair()?;
@@ -380,7 +414,7 @@ fn take_totals(from: &mut Cursor<'_>, totals: &mut Totals) -> Result<(), Malform
     Ok(())
 }
 
-fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
+fn take_keyspace(version: u16, from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
     let id = KeyspaceId(from.u32()?);
     let compression = match from.u8()? {
         1 => Compression::None,
@@ -399,9 +433,22 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
     let victim_order = match from.u8()? {
         1 => VictimOrder::RoundRobin,
         2 => VictimOrder::MinOverlap,
+        3 if version >= FORMAT_VERSION => VictimOrder::DeadFirst,
         other => return Err(from.bad(format!("victim order {other}"))),
     };
-    let victim_growth = match from.u8()? {
+    let (growth, flags) = match (version, from.u8()?) {
+        (FORMAT_VERSION, byte) => {
+            let flags = byte & (FLAG_CUTS_AT_SETS | FLAG_FULL_LEVELS);
+            (byte - flags, flags)
+        }
+        (_, byte) => (byte, 0),
+    };
+    let victim_order = match compaction {
+        // Before version 6, set-aware compaction knew one order.
+        CompactionKind::SetAware if version < FORMAT_VERSION => VictimOrder::DeadFirst,
+        _ => victim_order,
+    };
+    let victim_growth = match growth {
         1 => VictimGrowth::Neighbours,
         2 => VictimGrowth::Single,
         other => return Err(from.bad(format!("victim growth {other}"))),
@@ -411,6 +458,11 @@ fn take_keyspace(from: &mut Cursor<'_>) -> Result<KeyspaceRecord, Malformed> {
         compaction,
         victim_order,
         victim_growth,
+        cuts_at_sets: flags & FLAG_CUTS_AT_SETS != 0,
+        gear_depth: match flags & FLAG_FULL_LEVELS {
+            0 => GearDepth::Overlaps,
+            _ => GearDepth::FullLevels,
+        },
         table_len_bytes: from.u64()?,
         base_level_len_bytes: from.u64()?,
         block_len_bytes: from.u32()?,

@@ -26,6 +26,7 @@ pub(crate) mod holders;
 pub(crate) mod names;
 pub(crate) mod partitions;
 pub(crate) mod rested;
+pub(crate) mod set_counts;
 pub(crate) mod shape;
 pub(crate) mod state;
 #[cfg(test)]
@@ -44,6 +45,7 @@ use holders::Holders;
 use imbrex_files::{Activity, FileReader, Files, GroupId};
 pub(crate) use names::TableId;
 use partitions::Partitions;
+use set_counts::SetCounts;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
@@ -482,6 +484,8 @@ pub(crate) struct Version {
     pub(crate) partitions: Partitions,
     /// Tables whose files have values of other tables' entries. Shared until it changes.
     pub(crate) holders: Arc<Holders<TableSlot>>,
+    /// How many tables of each set are left.
+    pub(crate) set_counts: SetCounts,
     /// The tables with range tombstones.
     tombstoned: Vec<Arc<TableSlot>>,
     /// Their tombstones, prepared by the first cursor and shared by all.
@@ -494,6 +498,7 @@ impl Default for Version {
             levels: std::array::from_fn(|_| Level::default()),
             partitions: Partitions::default(),
             holders: Arc::default(),
+            set_counts: SetCounts::default(),
             tombstoned: Vec::new(),
             tombstone_lanes: OnceLock::new(),
         }
@@ -580,6 +585,7 @@ impl Version {
             self.tombstoned.push(Arc::clone(&slot));
             self.tombstone_lanes = OnceLock::new();
         }
+        self.set_counts.add(&slot.meta);
         self.levels[usize::from(level)].insert(run, slot);
     }
 
@@ -589,7 +595,9 @@ impl Version {
         if self.tombstoned.len() < old_count {
             self.tombstone_lanes = OnceLock::new();
         }
-        self.levels.iter_mut().find_map(|level| level.remove(id))
+        let slot = self.levels.iter_mut().find_map(|level| level.remove(id))?;
+        self.set_counts.remove(&slot.meta);
+        Some(slot)
     }
 
     /// The range tombstones of all tables, as the smallest number of lists.
@@ -616,7 +624,8 @@ impl Version {
             .any(|l| l.runs.iter().any(|run| !run.overlapping(range).is_empty()))
     }
 
-    /// Checks the whole structure. Returns the first violation of V1, V3, V4, Q1 or Q2 as text.
+    /// Checks the whole structure. Returns the first violation of V1, V3, V4, Q1 or Q2, or a
+    /// miscounted set, as text.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut ids = std::collections::BTreeSet::new();
         for (number, level) in self.levels.iter().enumerate() {
@@ -653,6 +662,7 @@ impl Version {
                 return Err(format!("H3: table {} is in a level and alone", table.meta.id));
             }
         }
+        self.set_counts.check(self.tables().map(|slot| &slot.meta))?;
         self.partitions.check(&self.levels)
     }
 }

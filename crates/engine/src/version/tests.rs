@@ -3,7 +3,7 @@ use super::format::{self, Malformed, RecordKind};
 use super::partitions::BaseMerge;
 use super::state::StoreState;
 use super::*;
-use crate::options::KeyspaceOptions;
+use crate::options::{GearDepth, KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::totals::{Total, Totals};
 use imbrex_clockwork::Prng;
 use imbrex_disk::BlockRange;
@@ -134,6 +134,89 @@ fn garbage_is_an_error_and_never_a_panic() {
         wild[12..16].copy_from_slice(&crc.to_le_bytes());
         let _ = format::decode(&wild);
     }
+}
+
+fn keyspace_with(options: KeyspaceOptions) -> VersionEdit {
+    let record = KeyspaceRecord { id: KeyspaceId(1), name: "sets".to_owned(), options };
+    VersionEdit { keyspaces_created: vec![record], ..VersionEdit::default() }
+}
+
+/// `bytes` with the byte at `at` replaced, and the checksum mended.
+fn with_byte(mut bytes: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
+    bytes[at] = byte;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn what_compaction_does_with_sets_and_full_levels_is_recorded() {
+    for (cuts_at_sets, gear_depth) in
+        [(false, GearDepth::Overlaps), (true, GearDepth::FullLevels), (true, GearDepth::Overlaps)]
+    {
+        for victim_order in [VictimOrder::RoundRobin, VictimOrder::DeadFirst] {
+            for victim_growth in [VictimGrowth::Neighbours, VictimGrowth::Single] {
+                let base = KeyspaceOptions::set_aware();
+                let edit = keyspace_with(KeyspaceOptions {
+                    cuts_at_sets,
+                    gear_depth,
+                    victim_order,
+                    victim_growth,
+                    ..base
+                });
+                let bytes = format::encode(RecordKind::Edit, &edit);
+                assert_eq!(bytes[4], 6);
+                assert_eq!(format::decode(&bytes), Ok((RecordKind::Edit, edit)));
+            }
+        }
+    }
+    let leveled = format::encode(RecordKind::Edit, &keyspace_with(KeyspaceOptions::default()));
+    assert_eq!(leveled[4], 2, "older programs read what they know");
+}
+
+/// A store of a program that knew one order of victims for sets goes on with that.
+#[test]
+fn an_old_set_aware_keyspace_keeps_its_order_of_victims() {
+    let options = KeyspaceOptions { cuts_at_sets: false, ..KeyspaceOptions::set_aware() };
+    let bytes = format::encode(RecordKind::Edit, &keyspace_with(options));
+    // The header, the item's header, the keyspace, compression and compaction.
+    let order_at = 16 + 8 + 4 + 2;
+    assert_eq!(bytes[order_at..order_at + 2], [1, 2]);
+    for version in 2..6 {
+        let (_, old) = format::decode(&with_byte(bytes.clone(), 4, version)).unwrap();
+        let options = &old.keyspaces_created[0].options;
+        assert_eq!(options.victim_order, VictimOrder::DeadFirst);
+        assert!(!options.cuts_at_sets);
+        let later = with_byte(with_byte(bytes.clone(), order_at, 3), 4, version);
+        assert!(format::decode(&later).is_err(), "version {version} has no such order");
+        let flagged = with_byte(with_byte(bytes.clone(), order_at + 1, 2 | 64), 4, version);
+        assert!(format::decode(&flagged).is_err(), "version {version} has no such flag");
+    }
+}
+
+#[test]
+fn a_version_counts_the_dead_members_of_sets() {
+    let mut version = Version::default();
+    let member = |id, smallest, largest| TableMeta {
+        group: GroupId(3),
+        group_table_count: 3,
+        ..meta(id, smallest, largest)
+    };
+    let metas = [member(1, "a", "c"), member(2, "d", "f"), member(3, "g", "i")];
+    for meta in &metas {
+        version.insert(2, RunId::ONLY, TableSlot::new(meta.clone()));
+    }
+    assert_eq!(version.set_counts.dead_count(&metas[0]), 0);
+    let shared = version.clone();
+    version.remove(TableId(2)).unwrap();
+    version.remove(TableId(3)).unwrap();
+    assert_eq!(version.set_counts.dead_count(&metas[0]), 2);
+    version.check().unwrap();
+    // Readers of the older version see its own counts.
+    assert_eq!(shared.set_counts.dead_count(&metas[0]), 0);
+    shared.check().unwrap();
+    version.set_counts = shared.set_counts.clone();
+    assert!(version.check().unwrap_err().contains("miscounted"));
 }
 
 #[test]

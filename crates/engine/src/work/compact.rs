@@ -12,7 +12,7 @@ use crate::compaction::merge::streams::Streams;
 use crate::compaction::merge::task::{MergeSpec, MergeTask};
 use crate::compaction::plan::Output;
 use crate::compaction::plan::{Plan, Work};
-use crate::compaction::policy::policy;
+use crate::compaction::policy::{policy, sets};
 use crate::compaction::routes::Router;
 use crate::compaction::situation::{ManualPlan, ManualRange};
 use crate::error::DAMAGE_ADVICE;
@@ -35,6 +35,7 @@ use crate::work::manual_progress::ManualProgress;
 use bytes::Bytes;
 use imbrex_clockwork::{Budget, Job, Step};
 use imbrex_files::{Activity, CommitKind, GroupId, Tier};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -319,6 +320,7 @@ impl Running {
             output_level: self.plan.output().level,
             input_table_count: self.plan.tables().count(),
             output_table_count: outputs.added.len(),
+            set_count: self.set_count(),
             in_len_bytes,
             out_len_bytes: outputs.len_bytes(),
             outputs: outputs.lines(),
@@ -326,6 +328,17 @@ impl Running {
             dropped_count: dropped,
         };
         store.tally.compactions.lock().note(line, store.options.compaction_line_count_max);
+    }
+
+    /// The number of sets among the inputs that are in the level of the output.
+    fn set_count(&self) -> usize {
+        let level = self.plan.output().level;
+        if !sets::is_set(&self.keyspace.fitted, level) {
+            return 0;
+        }
+        let inputs = self.plan.inputs.iter().filter(|input| input.level == level);
+        let tables = inputs.flat_map(|input| &input.tables);
+        tables.map(|slot| slot.meta.group).collect::<BTreeSet<_>>().len()
     }
 }
 

@@ -19,8 +19,8 @@
 //! the smallest class that holds it; if there is none it is appended at the frontier. A hole that
 //! is too short for anything is a *fragment*, until a neighbour dies and the two coalesce.
 //!
-//! A set that fits neither a hole nor the rest of the drive is cut, as in `sets`. If that does not
-//! help, the living members of a half-dead set are moved.
+//! A set that fits neither a hole nor the rest of the drive is cut, as in `sets`. Sets are moved as there:
+//! in the background where that frees more than it moves, and any half-dead one if nothing else helps.
 //!
 //! Invariants: U1 to U3 of `space::unzoned`.
 //! Source: SEALDB, sections III-B and III-C. Ours are the exact guard, the cutting, and the moving.
@@ -35,12 +35,12 @@ pub(super) const NAME: &str = "dynamic-bands";
 
 #[derive(Debug)]
 pub(super) struct DynamicBands {
-    unit_len: Blocks,
+    options: PlacementOptions,
 }
 
 impl DynamicBands {
     pub(super) fn new(options: &PlacementOptions) -> DynamicBands {
-        DynamicBands { unit_len: options.unit_len() }
+        DynamicBands { options: *options }
     }
 }
 
@@ -67,10 +67,14 @@ impl SetPolicy for DynamicBands {
             Rule::IsolationDistance(shingle) => shingle.track_len + shingle.isolation_len(),
             _ => Blocks::ZERO,
         };
-        Blocks::new(UNITS_NEEDED * (self.unit_len + guard_len).get())
+        Blocks::new(UNITS_NEEDED * (self.options.unit_len() + guard_len).get())
     }
 
     fn fit(&self) -> Fit {
         Fit::Tightest
+    }
+
+    fn options(&self) -> &PlacementOptions {
+        &self.options
     }
 }

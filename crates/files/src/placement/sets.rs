@@ -12,17 +12,25 @@
 //!
 //! A set goes to the first free run, by address, that holds it. If there is none it is cut into as
 //! few sets as the runs allow, and a file that no run holds is cut into extents: full drives get
-//! slower, not stuck. Moving is the last resort but one. When a write does not fit, the living members
-//! of the set with the most dead blocks go elsewhere, so that its space comes back. Part of the
-//! reserve is kept for that. If the living members of no set fit elsewhere, the set with the most dead
+//! slower, not stuck.
+//!
+//! While little space is free, the background moves the living members of a set elsewhere, each into one
+//! run. It does so only where more comes back than moves: the dead members, and the fragments beside the
+//! set, which are free runs shorter than the mean set. So a set is moved once at most, and each byte moved
+//! frees one.
+//!
+//! When a write does not fit, the living members of the set with the most dead blocks go elsewhere,
+//! whatever that frees, so that its space comes back. Part of the reserve is kept for that. If the living members of no set fit elsewhere, the set with the most dead
 //! blocks is dissolved: its living members stay, and the gaps between them are free. So whatever is dead
 //! comes back in the end.
 //!
 //! Source: SEALDB, section III-A. There the space of a set waits until its last member is dead;
-//! moving the living members and dissolving sets is ours.
+//! moving the living members and dissolving sets is ours. The journal version (TPDS 2019) cleans by two
+//! policies, of which only the effect is known to us.
 
 use super::draft::RunDraft;
 use super::growing;
+use super::lanes::percent_free;
 use super::options::PlacementOptions;
 use super::policy::{FileRequest, Placement, Planned, UNITS_NEEDED, Urgency, admit};
 use crate::extent::{Extent, fill};
@@ -37,6 +45,9 @@ pub(super) const NAME: &str = "sets";
 /// whole.
 const SET_LEVEL_MIN: u8 = 2;
 
+/// The background moves sets while less than this share of the space is free, in percent.
+const FREE_PERCENT_LEAST: u8 = 20;
+
 /// A policy that places sets. It chooses the free run for each set.
 pub(super) trait SetPolicy: Send + Sync + Debug {
     /// See [`Placement::name`].
@@ -50,6 +61,9 @@ pub(super) trait SetPolicy: Send + Sync + Debug {
 
     /// The choice among the runs that are large enough.
     fn fit(&self) -> Fit;
+
+    /// The options that it was made with.
+    fn options(&self) -> &PlacementOptions;
 }
 
 /// The placement that a [`SetPolicy`] makes.
@@ -86,24 +100,27 @@ impl<P: SetPolicy> Placement for InSets<P> {
         growing::plan_log(space, hints, owned, self.0.fit()).map(|run| vec![run])
     }
 
-    /// Chooses the set with the most dead blocks whose living members fit elsewhere, and only if a
-    /// write needs room.
+    /// Chooses the set with the most dead blocks whose living members fit elsewhere if a write needs room,
+    /// and before that a set that is worth moving.
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
             Urgency::NoSpace => space.deadest_span(),
-            Urgency::Background => None,
+            Urgency::Background => {
+                let least = u64::from(self.0.options().free_percent_or(FREE_PERCENT_LEAST));
+                if percent_free(space) >= least { None } else { space.span_worth_moving() }
+            }
         }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Sets {
-    unit_len: Blocks,
+    options: PlacementOptions,
 }
 
 impl Sets {
     pub(super) fn new(options: &PlacementOptions) -> Sets {
-        Sets { unit_len: options.unit_len() }
+        Sets { options: *options }
     }
 }
 
@@ -127,11 +144,15 @@ impl SetPolicy for Sets {
     }
 
     fn room_needed(&self, _geometry: &Geometry) -> Blocks {
-        Blocks::new(UNITS_NEEDED * self.unit_len.get())
+        Blocks::new(UNITS_NEEDED * self.options.unit_len().get())
     }
 
     fn fit(&self) -> Fit {
         Fit::Lowest
+    }
+
+    fn options(&self) -> &PlacementOptions {
+        &self.options
     }
 }
 

@@ -378,6 +378,11 @@ impl SpaceMap {
         self.unzoned.as_ref()?.spans.deadest(self.free())
     }
 
+    /// The span whose files are most worth moving to free space; see [`Spans::most_worth_moving`].
+    pub(crate) fn span_worth_moving(&self) -> Option<BlockRange> {
+        self.unzoned.as_ref()?.spans.most_worth_moving(self.free(), self.runs())
+    }
+
     /// The spans that may be dissolved, those with most dead blocks first, each with the number of its
     /// held blocks.
     pub(crate) fn dissolvable_spans(&self) -> Vec<(BlockRange, Blocks)> {
@@ -393,17 +398,7 @@ impl SpaceMap {
         living: &[BlockRange],
     ) -> Vec<BlockRange> {
         let unzoned = self.unzoned.as_mut().expect("only disks without zones have spans");
-        unzoned.spans.dissolve(range);
-        let mut dead = Vec::new();
-        let mut at = range.start;
-        let end = BlockRange::new(range.end(), Blocks::ZERO);
-        for run in living.iter().chain([&end]) {
-            assert!(at <= run.start, "P1: the files of span {range} overlap");
-            if at < run.start {
-                dead.push(BlockRange::new(at, run.start - at));
-            }
-            at = run.end();
-        }
+        let dead = unzoned.spans.dissolve(range, living);
         self.held += dead.iter().map(|run| run.len).sum();
         dead
     }

@@ -110,6 +110,22 @@ impl FreeRuns {
         self.by_start.last_key_value().map(|(&start, &len)| BlockRange::new(start, len))
     }
 
+    /// The runs that can be written and are shorter than `len`, the longest classes first.
+    pub(crate) fn shorter_than(&self, len: Blocks) -> impl Iterator<Item = BlockRange> + '_ {
+        let lists = self.classes.range(..=self.class_of(len)).rev();
+        let starts = lists.flat_map(|(_, list)| list);
+        let runs = starts.map(|start| BlockRange::new(*start, self.by_start[start]));
+        runs.filter(move |run| run.len < len)
+    }
+
+    /// The runs that end and begin where `range` begins and ends.
+    pub(crate) fn beside(&self, range: BlockRange) -> [Option<BlockRange>; 2] {
+        let before = self.by_start.range(..range.start).next_back();
+        let after = self.by_start.get_key_value(&range.end());
+        let run = |(&start, &len): (&Lba, &Blocks)| BlockRange::new(start, len);
+        [before.map(run).filter(|run| run.end() == range.start), after.map(run)]
+    }
+
     /// Whether a write reaches beyond its end.
     fn is_shingled(&self) -> bool {
         self.overlap.is_some()

@@ -13,9 +13,16 @@
 //!   P1  No two spans overlap; a file that names a span lies in it, and no other file does.
 //!   P2  A span in which nothing is held no longer exists.
 
+use super::FreeRuns;
 use imbrex_disk::{BlockRange, Blocks, Lba};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How many spans with dead blocks, and how many fragments, a search for a span worth moving looks at.
+const LOOK_COUNT_MAX: usize = 32;
+
+/// Gains are compared in this share of what moves.
+const GAIN_SCALE: u64 = 1024;
 
 /// The spans of one disk without zones.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +46,11 @@ struct Span {
 impl Span {
     fn dead(&self) -> Blocks {
         self.len - self.held
+    }
+
+    /// Whether its files can all be moved and take no more than `free`.
+    fn is_movable(&self, free: Blocks) -> bool {
+        self.held == self.named && self.held <= free && !self.cleaning && !self.pinned
     }
 }
 
@@ -65,19 +77,14 @@ impl Spans {
 
     /// The span that holds `at`.
     pub(crate) fn holding(&self, at: Lba) -> Option<BlockRange> {
-        let (&start, span) = self.by_start.range(..=at).next_back()?;
-        let range = BlockRange::new(start, span.len);
-        range.contains(at).then_some(range)
+        self.at(at).map(|(range, _)| range)
     }
 
     /// The span with the most dead blocks whose files can all be moved and take no more than
     /// `free`. Ties go to the lower one.
     pub(crate) fn deadest(&self, free: Blocks) -> Option<BlockRange> {
         let mut spans = self.by_dead();
-        let found = spans.find(|(_, span)| {
-            span.held == span.named && span.held <= free && !span.cleaning && !span.pinned
-        });
-        found.map(|(range, _)| range)
+        spans.find(|(_, span)| span.is_movable(free)).map(|(range, _)| range)
     }
 
     /// The spans with dead blocks that may be dissolved, those with most first, each with the number
@@ -87,6 +94,37 @@ impl Spans {
         spans.map(|(range, span)| (range, span.held))
     }
 
+    /// The span whose files are most worth moving to free space, if one is worth it: for each block that
+    /// moves, at least one comes back that holds no set now. That is what is dead in the span, and the
+    /// fragments of `runs` beside it, which it joins. Ties go to the lower span.
+    pub(crate) fn most_worth_moving(&self, free: Blocks, runs: &FreeRuns) -> Option<BlockRange> {
+        let mean_len = Blocks::new(self.len.get().checked_div(self.by_start.len() as u64)?);
+        let fragments = || runs.shorter_than(mean_len).take(LOOK_COUNT_MAX);
+        let beside = fragments().flat_map(|run| {
+            let before = run.start.get().checked_sub(1).and_then(|at| self.at(Lba::new(at)));
+            before.into_iter().chain(self.at(run.end()))
+        });
+        let gain = |range: BlockRange, span: &Span| {
+            let beside = runs.beside(range).into_iter().flatten();
+            span.dead() + beside.map(|run| run.len).filter(|len| *len < mean_len).sum()
+        };
+        let all = self.by_dead().take(LOOK_COUNT_MAX).chain(beside);
+        let all = all.filter(|(_, span)| span.is_movable(free) && !span.held.is_zero());
+        let gains = all.map(|(range, span)| (range, span.held, gain(range, span)));
+        let best =
+            gains.filter(|(_, held, gain)| held <= gain).max_by_key(|(range, held, gain)| {
+                (gain.get().saturating_mul(GAIN_SCALE) / held.get(), Reverse(range.start))
+            });
+        best.map(|(range, ..)| range)
+    }
+
+    /// The span around `at`.
+    fn at(&self, at: Lba) -> Option<(BlockRange, &Span)> {
+        let (&start, span) = self.by_start.range(..=at).next_back()?;
+        let range = BlockRange::new(start, span.len);
+        range.contains(at).then_some((range, span))
+    }
+
     fn by_dead(&self) -> impl Iterator<Item = (BlockRange, &Span)> + '_ {
         self.by_dead.iter().rev().map(|(_, Reverse(start))| {
             let span = &self.by_start[start];
@@ -94,12 +132,24 @@ impl Spans {
         })
     }
 
-    /// Forgets a span. Its held blocks are no longer part of one; the dead ones are the caller's.
-    pub(crate) fn dissolve(&mut self, range: BlockRange) {
+    /// Forgets the span `range`, in which `living` are all held blocks, in order. They are no longer part
+    /// of one. Returns the dead runs, which are the caller's.
+    pub(crate) fn dissolve(&mut self, range: BlockRange, living: &[BlockRange]) -> Vec<BlockRange> {
         let span = self.by_start.remove(&range.start).expect("the caller looked the span up");
         self.by_dead.remove(&(span.dead(), Reverse(range.start)));
         self.len -= span.len;
         self.dead -= span.dead();
+        let mut dead = Vec::new();
+        let mut at = range.start;
+        let end = BlockRange::new(range.end(), Blocks::ZERO);
+        for run in living.iter().chain([&end]) {
+            assert!(at <= run.start, "P1: the files of span {range} overlap");
+            if at < run.start {
+                dead.push(BlockRange::new(at, run.start - at));
+            }
+            at = run.end();
+        }
+        dead
     }
 
     /// Adds a span in which nothing is held yet.

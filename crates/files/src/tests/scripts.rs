@@ -2,7 +2,7 @@
 //!
 //! The commands are `disk zones=N len=N [conventional=N] [active=N] [cache=N]`, `disk blocks=N
 //! [cache=N]`, `disk blocks=N track=N overlap=N [cache=N]` or `disk blocks=N bottom=N top=N
-//! [cache=N]`; then `format NAME [unit=N]`, `persist` and `commit` (a line for each operation),
+//! [cache=N]`; then `format NAME [unit=N] [free=N]`, `persist` and `commit` (a line for each operation),
 //! `log`, `append`, `finish`, `hold`, `release`, `clean`, `reopen`, `power-cut`. Each prints a
 //! picture of the drive. The others are `list`, `space`, `report`, `catalog`, `stats`, `verify`,
 //! `check`.
@@ -75,8 +75,8 @@ impl Script {
             }
             "format" => {
                 let unit_len = Blocks::new(number("unit").unwrap_or(0));
-                let options = PlacementOptions { unit_len, ..PlacementOptions::default() };
-                self.format(&bare(), options)?;
+                let free_percent_least = number("free").unwrap_or(0) as u8;
+                self.format(&bare(), PlacementOptions { unit_len, free_percent_least })?;
             }
             "persist" => self.persist(&case.input)?,
             "abandon" => self.persisted.clear(),

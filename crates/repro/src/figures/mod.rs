@@ -25,6 +25,7 @@ const ALL: &[Figure] = &[
     sealdb::amplification::FIGURE_12,
     sealdb::fragments::FIGURE_13,
     sealdb::parts::FIGURE_14,
+    sealdb::sets::SETS,
     thesis::sequential_put::FIGURE_3_9,
     thesis::sequential_put::FIGURE_3_10,
     thesis::random_put::FIGURE_3_11,

@@ -4,6 +4,7 @@
 //!   entries      a a b b b c ... k k | l l m ...      a cut is made between two user keys (V1)
 //!   tombstones      [--------------- | ----)          and cuts range tombstones as well
 //!   grandparents [     ][     ][     | ][     ]       a table overlaps a bounded stretch of them
+//!   their sets    a      a      b      b             and, if sets are to die whole, few of their sets
 //!   borders                             |             a table of the run that is no input, or a partition
 //! ```
 
@@ -12,6 +13,7 @@ use crate::band::Band;
 use crate::batch::KeyspaceId;
 use crate::compaction::merge::streams::Streams;
 use crate::compaction::merge::value_moves::ValueMoves;
+use crate::compaction::policy::sets;
 use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
 use crate::options::{CompactionKind, KeyspaceOptions};
@@ -148,6 +150,8 @@ pub(crate) struct OutputWriter {
     last_key: Vec<u8>,
     grandparent_at: usize,
     grandparents_len_bytes: u64,
+    /// The set of the last grandparent that had a key of the output.
+    set: Option<GroupId>,
     border_at: usize,
     added: Vec<TableAdd>,
     /// Finished tables that wait to be persisted together.
@@ -162,6 +166,9 @@ pub(crate) struct OutputWriter {
 fn is_worth_a_place(trailer: Trailer, value: &[u8]) -> bool {
     trailer.kind() == Some(Kind::Put) && INLINE_LEN_BYTES_MAX < value.len()
 }
+
+/// A table ends where a set below ends if it has this share of its length, as one part of so many.
+const SET_SHARE: u64 = 4;
 
 /// How many more filter bits tables above the base have with lazy leveling.
 const UPPER_FILTER_BITS: u32 = 6;
@@ -194,6 +201,7 @@ impl OutputWriter {
             last_key: Vec::new(),
             grandparent_at: 0,
             grandparents_len_bytes: 0,
+            set: None,
             border_at: 0,
             added: Vec::new(),
             held: Vec::new(),
@@ -232,8 +240,12 @@ impl OutputWriter {
             self.spec.options.table_len_bytes.max(worth_len_bytes(user_key.len() as u64));
         let is_long = builder.len_bytes_estimate() >= len_bytes_min;
         let is_full = is_long && self.spec.band.is_none();
+        let is_worth_it = SET_SHARE * builder.len_bytes_estimate() >= len_bytes_min;
         let has_grandparents = self.grandparent_at < self.spec.grandparents.len();
-        if is_full || (has_grandparents && self.overlaps_enough(user_key)) {
+        // Both look at each key.
+        let overlaps_enough = has_grandparents && self.overlaps_enough(user_key);
+        let enters_set = has_grandparents && self.enters_set(user_key);
+        if is_full || overlaps_enough || (enters_set && is_worth_it) {
             self.finish_table(home, Some(user_key))?;
         }
         Ok(())
@@ -259,6 +271,23 @@ impl OutputWriter {
         let count_max = u64::from(options.grandparent_table_count_max);
         let limit = options.table_len_bytes.saturating_mul(count_max);
         self.grandparents_len_bytes > limit
+    }
+
+    /// Whether `user_key` is in a grandparent of another set than the keys before it. Asked after
+    /// [`OutputWriter::overlaps_enough`], which passes the grandparents before the key.
+    #[inline]
+    fn enters_set(&mut self, user_key: &[u8]) -> bool {
+        let spec = &self.spec;
+        if !spec.options.cuts_at_sets || !sets::is_set(&spec.options, spec.level + 1) {
+            return false;
+        }
+        let next = spec.grandparents.get(self.grandparent_at);
+        let Some(table) = next.filter(|table| &table.meta.smallest[..] <= user_key) else {
+            return false;
+        };
+        let set = Some(table.meta.group);
+        let before = std::mem::replace(&mut self.set, set);
+        before.is_some() && before != set
     }
 
     /// Adds an entry. Entries arrive in internal-key order.

@@ -24,7 +24,7 @@ use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
 use crate::compaction::policy::closure::{Placed, TableClosure, placed};
 use crate::compaction::policy::{as_leveldb, gain, sets};
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
-use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth, VictimOrder};
+use crate::options::{KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::version::{KeyRange, LEVEL_COUNT, Level, Run, RunId, TableSlot, Version};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -411,18 +411,19 @@ fn victim_order(situation: &Situation<'_>, level: u8, tables: &[Arc<TableSlot>])
     });
     let round = (start..tables.len()).chain(0..start);
     let mut order: Vec<_> = round.filter(|&at| !situation.busy.has_table(&tables[at])).collect();
-    let has_sets = level >= sets::SET_LEVEL_MIN;
-    if has_sets && situation.options.compaction == CompactionKind::SetAware {
-        let dead = sets::dead_counts(situation.version);
-        order.sort_by_cached_key(|&at| {
-            Reverse(dead.get(&tables[at].meta.group).copied().unwrap_or_default())
-        });
-    } else if situation.options.victim_order == VictimOrder::MinOverlap {
-        let below = &situation.version.levels[usize::from(level) + 1];
-        order.sort_by_cached_key(|&at| {
-            let meta = &tables[at].meta;
-            overlap_len_bytes(below, &meta.range()).saturating_mul(1024) / meta.len_bytes.max(1)
-        });
+    match situation.options.victim_order {
+        VictimOrder::RoundRobin => {}
+        VictimOrder::MinOverlap => {
+            let below = &situation.version.levels[usize::from(level) + 1];
+            order.sort_by_cached_key(|&at| {
+                let meta = &tables[at].meta;
+                overlap_len_bytes(below, &meta.range()).saturating_mul(1024) / meta.len_bytes.max(1)
+            });
+        }
+        VictimOrder::DeadFirst if sets::is_set(situation.options, level) => {
+            order.sort_by_cached_key(|&at| Reverse(sets::dead_count(situation, &tables[at])));
+        }
+        VictimOrder::DeadFirst => {}
     }
     order
 }

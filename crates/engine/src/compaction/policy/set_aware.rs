@@ -4,12 +4,15 @@
 //!   L1   [ ][ ][ ]                      no sets: all of level 1 is rewritten soon
 //!   L2   (a a a)(b b)(c c c c)          a set: outputs of one compaction, contiguous on the drive
 //!   L3   (d ~ d ~)(e e e)(f ~ f f)      ~ dead: the space returns when the whole set is dead
-//!              ^ the next victim of L3 is from d: two of its members are dead
 //! ```
 //!
 //! A set is read back in the order in which it is stored: its tables are inputs of one compaction,
-//! each read once, one after another. Sets with more dead members supply victims first, so that
-//! their space returns whole.
+//! each read once, one after another.
+//!
+//! The space of a set returns when its last table dies, so its tables should die together. With
+//! `KeyspaceOptions::cuts_at_sets`, a table ends where a set of the level below ends. A victim then
+//! overlaps one set or two, and takes nearly all of them. With `VictimOrder::DeadFirst`, victims are
+//! from the set that has lost most.
 //!
 //! A merge for which the drive has no room is done in pieces, each a set (`set_pieces`).
 //!
@@ -17,8 +20,8 @@
 //!   E1  Outputs to level 2 and below are persisted in one call, as one group. Outputs to levels 0
 //!       and 1 are not.
 //!
-//! Source: SEALDB, III-A and III-C ("gives priority to compact the set with more invalid
-//! SSTables").
+//! Source: SEALDB, III-A ("either valid or invalid at the same time") and III-C ("gives priority to
+//! compact the set with more invalid SSTables").
 //! Not here: where a set is stored and when its space returns (`files`), the rest of the plan
 //! (`leveled`).
 

@@ -1,28 +1,25 @@
 //! Sets, as policies see them: the output tables of one compaction, by their group.
 //!
-//! Not here: where a set is stored (`placement::sets` in `files`), when outputs form one (`set_aware`).
+//! Not here: where a set is stored (`placement::sets` in `files`), when outputs form one (`set_aware`),
+//! how many members each has left (`version::set_counts`).
 
+use crate::compaction::situation::Situation;
 use crate::options::{CompactionKind, KeyspaceOptions};
-use crate::version::Version;
-use imbrex_files::GroupId;
-use std::collections::BTreeMap;
+use crate::version::TableSlot;
 
 /// The highest level whose tables form sets.
-pub(super) const SET_LEVEL_MIN: u8 = 2;
+pub(crate) const SET_LEVEL_MIN: u8 = 2;
 
 /// Whether what one flush or merge writes to `level` is stored as a set.
 pub(crate) fn is_set(options: &KeyspaceOptions, level: u8) -> bool {
     options.compaction == CompactionKind::SetAware && level >= SET_LEVEL_MIN
 }
 
-/// The number of dead members of each set that has any.
-pub(super) fn dead_counts(version: &Version) -> BTreeMap<GroupId, u32> {
-    let mut sets: BTreeMap<GroupId, u32> = BTreeMap::new();
-    for table in version.tables() {
-        let meta = &table.meta;
-        let dead = sets.entry(meta.group).or_insert(meta.group_table_count);
-        *dead = dead.saturating_sub(1);
+/// How many members of the table's set are dead and keep their space. None if the table is not stored
+/// in a set: cleaning has moved it, or it was written to a level without sets.
+pub(super) fn dead_count(situation: &Situation<'_>, table: &TableSlot) -> u32 {
+    match situation.facts.is_in_set(table) {
+        true => situation.version.set_counts.dead_count(&table.meta),
+        false => 0,
     }
-    sets.retain(|_, dead| *dead > 0);
-    sets
 }

@@ -57,6 +57,8 @@ struct Facts {
     units: BTreeMap<TableId, UnitId>,
     histograms: BTreeMap<TableId, Arc<Histogram>>,
     kept: BTreeSet<TableId>,
+    /// Tables that cleaning has moved out of their sets.
+    moved: BTreeSet<TableId>,
 }
 
 impl TableFacts for Facts {
@@ -66,6 +68,10 @@ impl TableFacts for Facts {
 
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
         self.kept.contains(&table.meta.id) || table.is_on_flash()
+    }
+
+    fn is_in_set(&self, table: &TableSlot) -> bool {
+        !self.moved.contains(&table.meta.id)
     }
 
     fn properties(&self, table: &TableSlot) -> Option<TableProperties> {
@@ -110,6 +116,7 @@ impl Paper {
                 }
                 Some(("aside", why)) => _ = self.busy.set_aside.insert(meta.id, why.to_owned()),
                 Some(("kept", _)) => _ = self.facts.kept.insert(meta.id),
+                Some(("moved", _)) => _ = self.facts.moved.insert(meta.id),
                 Some(("front", _)) => meta.has_front = true,
                 Some(("logged", _)) => meta.is_logged = true,
                 Some(("flash", what)) => (is_on_flash, meta.is_logged) = (true, what != "slice"),
@@ -269,6 +276,7 @@ fn option(options: &mut KeyspaceOptions, line: &str) {
         "grandparents" => options.grandparent_table_count_max = number() as u32,
         "compaction" if value == "gear" => options.compaction = CompactionKind::Gear,
         "victim" if value == "round-robin" => options.victim_order = VictimOrder::RoundRobin,
+        "victim" if value == "dead-first" => options.victim_order = VictimOrder::DeadFirst,
         "growth" if value == "single" => options.victim_growth = VictimGrowth::Single,
         "overlaps" => options.overlap_count_max = number() as u32,
         "like" if value == "leveldb" => *options = KeyspaceOptions::leveldb_1_19(),

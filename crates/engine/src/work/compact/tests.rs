@@ -3,10 +3,10 @@
 use super::*;
 use crate::compaction::plan::TableFacts;
 use crate::compaction::plan::{Input, Reason};
-use crate::options::{KeyspaceOptions, Options};
+use crate::options::{Compression, KeyspaceOptions, Options};
 use crate::version::RunId;
 use crate::{Db, watch};
-use imbrex_clockwork::{Order, Runtime, VirtualWorld};
+use imbrex_clockwork::{Order, Prng, Runtime, VirtualWorld};
 use imbrex_disk::{Blocks, Disk, Geometry, GeometrySpec, Rule};
 use imbrex_disk_sim::SimDisk;
 use imbrex_files::tiers::{FlashOptions, TieredFiles};
@@ -155,6 +155,48 @@ fn a_group_lies_together_and_is_counted() {
     assert!(tables.iter().all(|t| t.meta.group == tables[0].meta.group));
     let extents: Vec<_> = tables.iter().flat_map(|t| t.file().unwrap().extents()).collect();
     assert!(extents.windows(2).all(|pair| pair[0].end() == pair[1].start), "{extents:?}");
+}
+
+/// How many sets of the next level a table of level 1 overlaps, in thousandths, after random puts.
+fn sets_below_a_table(cuts_at_sets: bool) -> usize {
+    let keyspace = KeyspaceOptions {
+        compaction: CompactionKind::SetAware,
+        base_level_len_bytes: 32 << 10,
+        compression: Compression::None,
+        cuts_at_sets,
+        ..options().keyspace
+    };
+    let stage = stage();
+    let options =
+        Options { memtable_len_bytes: 32 << 10, background_work: true, keyspace, ..options() };
+    let db = Db::open(Arc::clone(&stage.files), stage.runtime.clone(), options).unwrap();
+    let mut prng = Prng::new(7);
+    let (mut set_count, mut table_count) = (0, 0);
+    for put in 0..12_000 {
+        let key = format!("{:05}", prng.below(6000));
+        db.default_keyspace().put(key, [b'v'; 60]).unwrap();
+        if put % 1000 < 999 {
+            continue;
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let version = Arc::clone(&db.store().all_keyspaces()[0].view().version);
+        for table in version.levels[1].tables() {
+            let below = version.levels[2].overlapping(&table.meta.range());
+            set_count += below.iter().map(|t| t.meta.group).collect::<BTreeSet<_>>().len();
+            table_count += 1;
+        }
+    }
+    assert!(table_count > 30, "{table_count} tables");
+    assert!(db.check().unwrap().is_sound());
+    set_count * 1000 / table_count
+}
+
+/// A table that ends where a set below it ends overlaps fewer sets, so its victims kill whole ones.
+#[test]
+fn tables_end_where_sets_below_them_end() {
+    let (crossing, cut) = (sets_below_a_table(false), sets_below_a_table(true));
+    assert!(cut * 10 < crossing * 9, "{cut} and {crossing} thousandths of a set");
 }
 
 /// The check finds what a reader must never meet: an older write above a newer one.

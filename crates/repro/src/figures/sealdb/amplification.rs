@@ -1,7 +1,7 @@
 //! Figure 12: write amplification of the store (WA), of the drive (AWA) and of both (MWA).
 
 use super::bands::whole_bands;
-use super::{STORES, large_reads, random, restless};
+use super::{STORES, by_key, large_reads, random, restless};
 use crate::chart::{Axis, Chart};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::{need, over};
@@ -19,6 +19,7 @@ pub(in super::super) const FIGURE_12: Figure = Figure {
             whole_bands(size),
             restless(size, "leveldb-banded"),
             restless(size, "sealdb"),
+            by_key(size),
         ];
         STORES.iter().map(|s| random(size, s)).chain(others).collect()
     }),
@@ -41,6 +42,7 @@ pub(in super::super) const FIGURE_12: Figure = Figure {
         };
         let whole = load_of(whole_bands(size)).added_write_amp_ratio();
         let large = load_of(large_reads(size, "leveldb-banded"));
+        let by_key = load_of(by_key(size)).write_amp_ratio();
         let [banded_at_once, sealdb_at_once] = ["leveldb-banded", "sealdb"]
             .map(|store| load_of(restless(size, store)).write_amp_ratio());
         page.claims = vec![
@@ -59,7 +61,8 @@ pub(in super::super) const FIGURE_12: Figure = Figure {
                 .under(
                     "counted when the last put of the load returns",
                     over(sealdb_at_once, banded_at_once),
-                ),
+                )
+                .under("SEALDB takes victims by key", over(by_key, wa[0])),
             Claim::shown("WA, SMRDB over LevelDB (the paper: below 1)", over(wa[1], wa[0]), "x"),
         ];
         let groups = STORES.map(str::to_owned).to_vec();

@@ -1,6 +1,8 @@
 //! Figure 9: YCSB's load and core workloads A to F.
 
-use super::{FILTER_BITS_PER_KEY, STORES, compressed_over, left_out, ycsb_compressed, ycsb_run};
+use super::{
+    FILTER_BITS_PER_KEY, STORES, compressed_over, left_out, setting, ycsb_compressed, ycsb_run,
+};
 use crate::chart::{Axis, Chart};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::{READ_COST, need, over, read_cost};
@@ -79,9 +81,11 @@ const COMPARED: [&str; 2] = ["leveldb-banded", "sealdb"];
 
 fn all(size: &Size) -> [RunSpec; 8] {
     let [leveldb, smrdb, sealdb] = STORES.map(|store| ycsb_run(size, store));
-    let tuned = |tune: Tune| COMPARED.map(|store| ycsb_run(size, store).tuned(tune));
-    let [leveldb_filters, sealdb_filters] = tuned(Tune::default().filters(FILTER_BITS_PER_KEY));
-    let [leveldb_at_once, sealdb_at_once] = tuned(Tune::default().without_rest());
+    let tuned = |with: fn(Tune) -> Tune| {
+        COMPARED.map(|store| ycsb_run(size, store).tuned(with(setting(store))))
+    };
+    let [leveldb_filters, sealdb_filters] = tuned(|tune| tune.filters(FILTER_BITS_PER_KEY));
+    let [leveldb_at_once, sealdb_at_once] = tuned(Tune::without_rest);
     [
         leveldb,
         smrdb,

@@ -23,6 +23,10 @@ impl TableFacts for NoFacts {
         false
     }
 
+    fn is_in_set(&self, _table: &TableSlot) -> bool {
+        false
+    }
+
     fn properties(&self, _table: &TableSlot) -> Option<TableProperties> {
         None
     }
