@@ -585,7 +585,7 @@ impl Version {
             self.tombstoned.push(Arc::clone(&slot));
             self.tombstone_lanes = OnceLock::new();
         }
-        self.set_counts.add(&slot.meta);
+        self.set_counts.add(slot.meta.group, slot.meta.group_table_count);
         self.levels[usize::from(level)].insert(run, slot);
     }
 
@@ -596,7 +596,7 @@ impl Version {
             self.tombstone_lanes = OnceLock::new();
         }
         let slot = self.levels.iter_mut().find_map(|level| level.remove(id))?;
-        self.set_counts.remove(&slot.meta);
+        self.set_counts.remove(slot.meta.group, slot.meta.group_table_count);
         Some(slot)
     }
 
@@ -662,7 +662,8 @@ impl Version {
                 return Err(format!("H3: table {} is in a level and alone", table.meta.id));
             }
         }
-        self.set_counts.check(self.tables().map(|slot| &slot.meta))?;
+        let groups = self.tables().map(|slot| (slot.meta.group, slot.meta.group_table_count));
+        self.set_counts.check(groups)?;
         self.partitions.check(&self.levels)
     }
 }

@@ -9,7 +9,6 @@
 //!
 //! Invariant: the counts are those of the version's tables ([`SetCounts::check`]).
 
-use super::TableMeta;
 use imbrex_files::GroupId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,42 +20,40 @@ pub(crate) struct SetCounts {
 }
 
 impl SetCounts {
-    /// Counts the tables of a version.
-    fn of<'a>(tables: impl Iterator<Item = &'a TableMeta>) -> SetCounts {
+    /// Counts the tables of a version, each by its group and by how many tables that had.
+    fn of(tables: impl Iterator<Item = (GroupId, u32)>) -> SetCounts {
         let mut counts = SetCounts::default();
-        tables.for_each(|meta| counts.add(meta));
+        tables.for_each(|(group, table_count)| counts.add(group, table_count));
         counts
     }
 
-    pub(super) fn add(&mut self, meta: &TableMeta) {
-        if meta.group_table_count > 1 {
-            *Arc::make_mut(&mut self.living).entry(meta.group).or_default() += 1;
+    /// A table of `group`, which had `table_count`, is in the version now.
+    pub(super) fn add(&mut self, group: GroupId, table_count: u32) {
+        if table_count > 1 {
+            *Arc::make_mut(&mut self.living).entry(group).or_default() += 1;
         }
     }
 
-    pub(super) fn remove(&mut self, meta: &TableMeta) {
-        if meta.group_table_count > 1 {
+    /// A table of `group` is not in the version any more.
+    pub(super) fn remove(&mut self, group: GroupId, table_count: u32) {
+        if table_count > 1 {
             let living = Arc::make_mut(&mut self.living);
-            let count =
-                living.get_mut(&meta.group).expect("the table was counted when it was added");
+            let count = living.get_mut(&group).expect("the table was counted when it was added");
             *count -= 1;
             if *count == 0 {
-                living.remove(&meta.group);
+                living.remove(&group);
             }
         }
     }
 
-    /// How many tables of the set of `meta`, a table of the version, are in it no more.
-    pub(crate) fn dead_count(&self, meta: &TableMeta) -> u32 {
-        let living = self.living.get(&meta.group).copied().unwrap_or(meta.group_table_count);
-        meta.group_table_count.saturating_sub(living)
+    /// How many tables of `group`, of which the version has some, are in it no more.
+    pub(crate) fn dead_count(&self, group: GroupId, table_count: u32) -> u32 {
+        let living = self.living.get(&group).copied().unwrap_or(table_count);
+        table_count.saturating_sub(living)
     }
 
     /// Returns the violation of the invariant, if there is one, as text.
-    pub(super) fn check<'a>(
-        &self,
-        tables: impl Iterator<Item = &'a TableMeta>,
-    ) -> Result<(), String> {
+    pub(super) fn check(&self, tables: impl Iterator<Item = (GroupId, u32)>) -> Result<(), String> {
         match SetCounts::of(tables).living == self.living {
             true => Ok(()),
             false => Err("the living members of sets are miscounted".to_owned()),

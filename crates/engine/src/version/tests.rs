@@ -206,14 +206,14 @@ fn a_version_counts_the_dead_members_of_sets() {
     for meta in &metas {
         version.insert(2, RunId::ONLY, TableSlot::new(meta.clone()));
     }
-    assert_eq!(version.set_counts.dead_count(&metas[0]), 0);
+    assert_eq!(version.set_counts.dead_count(GroupId(3), 3), 0);
     let shared = version.clone();
     version.remove(TableId(2)).unwrap();
     version.remove(TableId(3)).unwrap();
-    assert_eq!(version.set_counts.dead_count(&metas[0]), 2);
+    assert_eq!(version.set_counts.dead_count(GroupId(3), 3), 2);
     version.check().unwrap();
     // Readers of the older version see its own counts.
-    assert_eq!(shared.set_counts.dead_count(&metas[0]), 0);
+    assert_eq!(shared.set_counts.dead_count(GroupId(3), 3), 0);
     shared.check().unwrap();
     version.set_counts = shared.set_counts.clone();
     assert!(version.check().unwrap_err().contains("miscounted"));

@@ -18,8 +18,9 @@ pub(crate) fn is_set(options: &KeyspaceOptions, level: u8) -> bool {
 /// How many members of the table's set are dead and keep their space. None if the table is not stored
 /// in a set: cleaning has moved it, or it was written to a level without sets.
 pub(super) fn dead_count(situation: &Situation<'_>, table: &TableSlot) -> u32 {
+    let meta = &table.meta;
     match situation.facts.is_in_set(table) {
-        true => situation.version.set_counts.dead_count(&table.meta),
+        true => situation.version.set_counts.dead_count(meta.group, meta.group_table_count),
         false => 0,
     }
 }
