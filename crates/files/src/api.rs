@@ -370,6 +370,12 @@ pub trait Files: Send + Sync + Debug {
         None
     }
 
+    /// Whether further files may begin in `unit` before it is empty.
+    fn is_filling(&self, unit: UnitId) -> bool {
+        let _ = unit;
+        false
+    }
+
     /// How many files are on the flash drive; 0 without one.
     fn flash_file_count(&self) -> usize {
         0

@@ -431,6 +431,10 @@ impl Files for FileLayer {
         self.inner.space.with(|map| map.unit_at(start)).map(UnitId)
     }
 
+    fn is_filling(&self, unit: UnitId) -> bool {
+        self.inner.space.with(|map| map.takes_more(unit.0))
+    }
+
     fn work(&self) -> Work {
         Work { files: self.stats(), drive: self.inner.disk.counters(), ..Work::default() }
     }

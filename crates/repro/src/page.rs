@@ -5,6 +5,8 @@
 //!       tolerance applies.
 //!   P2  A value that could not be measured is NaN; it makes no claim, and the page names it. A
 //!       measured 0 is judged like any other value.
+//!   P3  A lead that a store has because it is run with more than its rival is no lead. A claim that
+//!       would be missed at equal conditions is missed, whatever it is elsewhere.
 
 use crate::chart::Chart;
 use imbrex_bench::svg::short;
@@ -47,6 +49,9 @@ pub struct Claim {
     /// Whether the paper says only which of two is ahead.
     #[serde(skip)]
     is_order: bool,
+    /// Whether it holds only because the stores are not alike in something else (P3).
+    #[serde(skip)]
+    is_unequal: bool,
 }
 
 /// A claim measured again, or evaluated differently, under another condition of the same run.
@@ -111,6 +116,7 @@ impl Claim {
             elsewhere: Vec::new(),
             better,
             is_order: false,
+            is_unequal: false,
         }
     }
 
@@ -134,6 +140,27 @@ impl Claim {
             elsewhere: Vec::new(),
             better: Better::Same,
             is_order: false,
+            is_unequal: false,
+        }
+    }
+
+    /// Adds the value at equal conditions, which the claim must meet as well (P3).
+    pub fn at_equal(mut self, condition: impl Into<String>, value: f64) -> Claim {
+        let is_measured = value.is_finite() && value != 0.0;
+        let holds = is_measured && self.judge_there(value) != Verdict::Missed;
+        if is_measured && !holds && self.verdict != Verdict::Shown {
+            self.verdict = Verdict::Missed;
+            self.is_unequal = true;
+        }
+        self.under(condition, value)
+    }
+
+    /// The verdict if `value` were ours.
+    fn judge_there(&self, value: f64) -> Verdict {
+        match self.paper {
+            Some(_) if self.is_order => judge_order(self.better, value),
+            Some(paper) => judge(self.better, paper, value),
+            None => Verdict::Shown,
         }
     }
 
@@ -144,13 +171,11 @@ impl Claim {
         }
         let carries = self.paper.is_some_and(|paper| {
             let is_between = (self.ours - paper) * (value - paper) <= 0.0;
-            let there = match self.is_order {
-                true => judge_order(self.better, value),
-                false => judge(self.better, paper, value),
-            };
+            let there = self.judge_there(value);
             there != Verdict::Missed || self.better == Better::Same && is_between
         });
-        if carries && self.verdict == Verdict::Missed && self.is_measured() {
+        let is_missed = self.verdict == Verdict::Missed && !self.is_unequal;
+        if carries && is_missed && self.is_measured() {
             self.verdict = Verdict::Explained;
         }
         self.elsewhere.push(Elsewhere { condition: condition.into(), value, carries });
@@ -350,6 +375,19 @@ mod tests {
         assert_eq!(verdict(Better::Larger, 9.32, 0.0), Verdict::Missed);
         assert_eq!(verdict(Better::Same, 9.32, 0.0), Verdict::Missed);
         assert_eq!(Claim::shown("", 1.0, "x").verdict, Verdict::Shown);
+    }
+
+    #[test]
+    fn a_lead_by_unequal_conditions_is_missed_whatever_else_carries_it() {
+        let claim = |ours| Claim::new("", Better::Larger, 1.7, ours, "x");
+        assert_eq!(claim(5.2).at_equal("reads", 1.75).verdict, Verdict::Exceeded);
+        assert_eq!(claim(5.2).at_equal("reads", 1.2).verdict, Verdict::Missed);
+        assert_eq!(claim(5.2).under("space", 4.0).at_equal("reads", 1.2).verdict, Verdict::Missed);
+        assert_eq!(claim(5.2).at_equal("reads", 1.2).under("space", 4.0).verdict, Verdict::Missed);
+        assert_eq!(claim(5.2).at_equal("reads", f64::NAN).verdict, Verdict::Exceeded, "not run");
+        let order = Claim::order("", Better::Larger, 2.0).at_equal("reads", 0.99);
+        assert_eq!(order.verdict, Verdict::Missed);
+        assert_eq!(Claim::shown("", 1.0, "x").at_equal("reads", 2.0).verdict, Verdict::Shown);
     }
 
     #[test]

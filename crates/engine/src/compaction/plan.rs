@@ -289,6 +289,9 @@ pub(crate) trait TableFacts: fmt::Debug {
     /// The reclaim unit in which the table begins; `None` if the placement has no units.
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId>;
 
+    /// Whether further files may begin in the unit before it is empty.
+    fn is_filling(&self, unit: UnitId) -> bool;
+
     /// Whether merging the table frees no zone of the main drive, because a checkpoint keeps the
     /// table or because it is stored on flash.
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool;

@@ -233,9 +233,9 @@ pub enum VictimGrowth {
     #[default]
     Neighbours = 1,
     /// One, like LevelDB. Its neighbours join only if that adds no table of the next level and the
-    /// whole stays below 25 tables' worth of bytes. Tables with deletes do not go down early. With leveled,
-    /// set-aware and gear compaction, a flush goes as deep as level 2 if nothing there and above
-    /// overlaps it. With the first two, a table that gets have often missed goes down.
+    /// whole stays below 25 tables' worth of bytes. Tables with deletes do not go down early. With leveled
+    /// and set-aware compaction, a flush goes as deep as level 2 if nothing there and above overlaps it
+    /// (with gear compaction always), and a table that gets have often missed goes down.
     Single = 2,
 }
 
@@ -243,11 +243,11 @@ pub enum VictimGrowth {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum GearDepth {
-    /// As far as tables overlap.
+    /// As far as tables overlap, with as many victims as make the level short enough.
     #[default]
     Overlaps = 0,
-    /// Past a level only if it is full and the next one has a quarter of its target, like the
-    /// program that GearDB's authors published. What the merge writes goes no deeper than that.
+    /// Like the program that GearDB's authors published: one victim, and past a level only if it is full
+    /// and the next one has a quarter of its target. What the merge writes goes no deeper than that.
     FullLevels = 1,
 }
 

@@ -14,6 +14,10 @@ impl TableFacts for Store {
         self.files.unit_of(&table.meta.id.file_name())
     }
 
+    fn is_filling(&self, unit: UnitId) -> bool {
+        self.files.is_filling(unit)
+    }
+
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
         table.is_on_flash() || self.files.name_count(&table.meta.id.file_name()) > 1
     }
@@ -34,6 +38,10 @@ pub(crate) struct OpenTables<'a>(pub(crate) &'a Store);
 impl TableFacts for OpenTables<'_> {
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
         self.0.unit_of(table)
+    }
+
+    fn is_filling(&self, unit: UnitId) -> bool {
+        self.0.is_filling(unit)
     }
 
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {

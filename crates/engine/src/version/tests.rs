@@ -215,7 +215,7 @@ fn a_version_counts_the_dead_members_of_sets() {
     // Readers of the older version see its own counts.
     assert_eq!(shared.set_counts.dead_count(GroupId(3), 3), 0);
     shared.check().unwrap();
-    version.set_counts = shared.set_counts.clone();
+    version.set_counts = shared.set_counts;
     assert!(version.check().unwrap_err().contains("miscounted"));
 }
 

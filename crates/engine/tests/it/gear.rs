@@ -2,10 +2,10 @@
 
 use crate::stage::{Stage, small, small_gear, with_zones};
 use imbrex_clockwork::{Order, Prng};
-use imbrex_engine::tuning::VictimOrder;
+use imbrex_engine::tuning::{GearDepth, VictimGrowth, VictimOrder};
 use imbrex_engine::{CompactionKind, Compression, Db, EngineError, KeyspaceOptions, Options};
-use imbrex_files::FileLayer;
 use imbrex_files::inspect::ZoneUseKind;
+use imbrex_files::{FileKind, FileLayer, Files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -107,6 +107,69 @@ fn a_sequential_load_only_moves() {
     let metrics = store.db.metrics();
     assert_eq!(metrics.compaction_out_bytes, 0, "{metrics}");
     assert_eq!(store.files.stats().cleaning_moved_bytes, 0);
+}
+
+/// The levels of the tables that begin in each zone.
+fn levels_of_zones(files: &FileLayer) -> BTreeMap<u64, BTreeSet<u8>> {
+    let mut levels: BTreeMap<u64, BTreeSet<u8>> = BTreeMap::new();
+    for file in files.list("").into_iter().filter(|file| file.kind == FileKind::Table) {
+        let zone = files.unit_of(&file.name).expect("a table is in a zone");
+        levels.entry(zone.0).or_default().insert(file.level);
+    }
+    levels
+}
+
+/// Tables moved down one by one, so after a sequential load zones had tables of several levels.
+#[test]
+fn a_zone_has_tables_of_one_level_after_moves_and_overwrites() {
+    for (victim_growth, gear_depth) in [
+        (VictimGrowth::Single, GearDepth::Overlaps),
+        (VictimGrowth::Neighbours, GearDepth::FullLevels),
+    ] {
+        let mut options = like_leveldb(CompactionKind::Gear);
+        (options.keyspace.victim_growth, options.keyspace.gear_depth) = (victim_growth, gear_depth);
+        let store = create(64, "zone-per-level", options);
+        let ks = store.db.default_keyspace();
+        let check = |when: &str| {
+            store.db.wait_idle().unwrap();
+            let zones = levels_of_zones(&store.files);
+            let mixed: Vec<_> = zones.iter().filter(|(_, levels)| levels.len() > 1).collect();
+            assert!(mixed.is_empty(), "{victim_growth:?} {gear_depth:?} {when}: {mixed:?}");
+            zones.len()
+        };
+        for n in 0..20_000_u64 {
+            ks.put(format!("{n:016}"), [7; 500]).unwrap();
+            if n % 5000 == 0 {
+                check("while it is loaded");
+            }
+        }
+        assert!(check("loaded") > 8);
+        let move_count = store.db.metrics().move_count;
+        assert!(move_count > 0, "nothing moved");
+        let mut prng = Prng::new(5).derive("overwrite");
+        for n in 0..20_000_u64 {
+            ks.put(format!("{:016}", prng.below(20_000)), [8; 500]).unwrap();
+            if n % 5000 == 0 {
+                check("while it is overwritten");
+            }
+        }
+        check("overwritten");
+        assert!(store.db.check().unwrap().is_sound());
+        let stats = store.files.stats();
+        assert_eq!(stats.cleaning_moved_bytes, 0, "{stats:?}");
+    }
+}
+
+/// A turn took whole windows of all deeper levels at once. While it ran nothing else was compacted.
+#[test]
+fn a_turn_is_bounded() {
+    let table_len_bytes = 16 << 10;
+    let store = create(64, "zone-per-level", like_leveldb(CompactionKind::Gear));
+    load(&store.db, 24 << 20);
+    let lines = store.db.metrics().compactions;
+    let longest = lines.iter().filter(|line| line.level > 0).map(|line| line.in_len_bytes).max();
+    let longest = longest.unwrap() / table_len_bytes;
+    assert!((50..=100).contains(&longest), "a turn of {longest} tables");
 }
 
 /// A compaction reports which tables it wrote to which level, and where.

@@ -270,6 +270,12 @@ impl SpaceMap {
         }
     }
 
+    /// Whether further files begin in a unit.
+    pub(crate) fn takes_more(&self, unit: u64) -> bool {
+        let is_shared = |zone: &ZoneSpace| !zone.lane.is_some_and(Lane::is_alone);
+        self.zones.get(unit as usize).is_some_and(|zone| zone.takes_more() && is_shared(zone))
+    }
+
     /// The drive's own time: how many files were begun on it. It is not related to any clock.
     pub fn now(&self) -> u64 {
         self.now
@@ -373,18 +379,17 @@ impl SpaceMap {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)
     }
 
-    /// The span with the most dead blocks whose files can all be moved to free space.
+    /// See [`Spans::deadest`].
     pub fn deadest_span(&self) -> Option<BlockRange> {
         self.unzoned.as_ref()?.spans.deadest(self.free())
     }
 
-    /// The span whose files are most worth moving to free space; see [`Spans::most_worth_moving`].
+    /// See [`Spans::most_worth_moving`].
     pub(crate) fn span_worth_moving(&self) -> Option<BlockRange> {
         self.unzoned.as_ref()?.spans.most_worth_moving(self.free(), self.runs())
     }
 
-    /// The spans that may be dissolved, those with most dead blocks first, each with the number of its
-    /// held blocks.
+    /// See [`Spans::dissolvable`].
     pub(crate) fn dissolvable_spans(&self) -> Vec<(BlockRange, Blocks)> {
         let spans = self.unzoned.iter().flat_map(|unzoned| unzoned.spans.dissolvable());
         spans.collect()

@@ -276,6 +276,10 @@ impl Files for TieredFiles {
         self.main.unit_of(name)
     }
 
+    fn is_filling(&self, unit: UnitId) -> bool {
+        self.main.is_filling(unit)
+    }
+
     fn flash_file_count(&self) -> usize {
         let Some(flash) = &self.flash else { return 0 };
         flash.files.inner.committer.lock().namespace.list("").count()

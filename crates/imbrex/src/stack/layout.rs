@@ -41,6 +41,12 @@ enum Over {
 use Over::{BesideFlash, Drive, FixedBands};
 use Recording::{Conventional, Interlaced, Shingled, Zoned};
 
+/// Layouts whose zones are cleaned as early as those of a log, with which they are compared.
+const CLEANED_LIKE_LOGS: [&str; 1] = ["leveldb-zones"];
+
+/// A log of zones is cleaned below this share of free space, in percent.
+const LOG_FREE_PERCENT_LEAST: u8 = 20;
+
 const TABLE: &[Entry] = &[
     Entry {
         name: "imbrex-zones",
@@ -406,6 +412,9 @@ impl Layout {
         let bands = (self.0.over == FixedBands).then(BandOptions::default);
         let placement = self.0.placement;
         let mut placement_options = PlacementOptions::default();
+        if CLEANED_LIKE_LOGS.contains(&self.name()) {
+            placement_options.free_percent_least = LOG_FREE_PERCENT_LEAST;
+        }
         if self.recording() == Interlaced {
             placement_options.unit_len = unit_len(geometry, options.keyspace.table_len_bytes);
         }

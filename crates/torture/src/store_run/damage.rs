@@ -65,8 +65,12 @@ fn damage_a_log(rig: &mut Rig, model: &mut Model, rots: bool) -> Result<(), Stri
     for _ in 0..1 + rig.prng.below(40) {
         let changes = vec![super::operations::draw_any_change(rig, model)];
         let sync = rig.prng.chance(1, 4);
-        super::operations::write(&store, &changes, sync).map_err(|error| chain(&error))?;
-        model.wrote(changes, sync);
+        match super::operations::write(&store, &changes, sync) {
+            Ok(()) => model.wrote(changes, sync),
+            // The run has left a full drive.
+            Err(error) if error.is_no_space() => break,
+            Err(error) => return Err(chain(&error)),
+        }
     }
     store.close().map_err(|error| chain(&error))?;
     rig.world.drop_jobs();

@@ -1,4 +1,5 @@
-//! Two habits of LevelDB 1.19 that [`VictimGrowth::Single`] asks for besides one victim at a time.
+//! Two habits of LevelDB 1.19 that [`VictimGrowth::Single`] asks for besides one victim at a time. Gear
+//! compaction always has the first.
 //!
 //! ```text
 //!   flush   L0  [ ] [ ]          a memtable that overlaps nothing passes level 0 and 1 and lies in level 2,
@@ -51,8 +52,8 @@ pub(crate) fn flush_level(
     busy: &Busy,
     range: &KeyRange,
 ) -> u8 {
-    let is_leveled = counts_misses(options) || options.compaction == CompactionKind::Gear;
-    if !is_leveled || options.victim_growth != VictimGrowth::Single {
+    // Gear compaction does not move single tables from level 0, because a zone has tables of one level.
+    if !counts_misses(options) && options.compaction != CompactionKind::Gear {
         return 0;
     }
     let is_clear = |level: u8| {

@@ -20,6 +20,12 @@
 //!       one. Exception: it grows by the next oldest unit if no table above overlaps it, because
 //!       compaction would otherwise stop.
 //!   X2  One turn runs at a time, and no other compaction of the keyspace runs meanwhile.
+//!   X3  A turn reads about [`TURN_TABLE_COUNT_MAX`] tables' worth of bytes at most. It goes less deep if
+//!       it would read more.
+//!   X4  Where the placement has units, such as zones, a level has all tables of a unit or none. So
+//!       tables move down without a write only with all of their unit, once the unit is full. Others
+//!       wait for that below level 0, and are written to the next level otherwise.
+//!       Exceptions: a manual compaction, a drive without room, a store that an older program wrote.
 //!
 //! If space is short, windows do not count: what frees most for each byte moved goes down.
 //!
@@ -27,13 +33,14 @@
 //! memory. After reopening, it is chosen again; the tables left from the old one are the oldest, so
 //! the new one is almost the same.
 //!
-//! Source: GearDB (FAST 2019). Deviations: docs/decisions/0012-gear-compaction.md.
+//! Source: GearDB (FAST 2019). Deviations: docs/decisions/0012-gear-compaction.md and
+//! docs/decisions/0080-gear-as-published.md.
 
-use crate::compaction::plan::{Plan, Reason, Windows};
+use crate::compaction::plan::{Plan, Reason, Windows, Work};
 use crate::compaction::policy::gear_turn::{GearTurn, has_below};
 use crate::compaction::policy::leveled::{self, Leveled};
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
-use crate::options::KeyspaceOptions;
+use crate::options::{GearDepth, KeyspaceOptions};
 use crate::version::{Level, TableId, TableSlot, Version};
 use imbrex_files::UnitId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +55,14 @@ const WHOLE_LEVEL_MAX: u8 = 2;
 /// An approximate limit, in tables' worth of bytes, on the victims of a turn plus the tables they
 /// overlap in the first window.
 const VICTIMS_TABLE_COUNT_MAX: u64 = 50;
+
+/// With [`GearDepth::FullLevels`], the next level must have this share of its target, as one part of so
+/// many. Source: the published program, `need_gear_com`.
+const NEXT_LEVEL_SHARE: u64 = 4;
+
+/// A turn goes no deeper if it would read more than so many tables' worth of bytes. Nothing else is
+/// compacted meanwhile, its outputs need that much room, and a crash repeats it.
+const TURN_TABLE_COUNT_MAX: u64 = 75;
 
 /// If the placement has no units, tables whose numbers are this close form one unit: they were
 /// written together, and a zone of the paper holds about as many. With single tables as units,
@@ -71,14 +86,16 @@ impl Policy for Gear {
         if !situation.busy.is_idle() || situation.busy.flush.is_some() {
             return None;
         }
+        let written = |plan: Plan| written_unless_whole(situation, plan);
         leveled::plan_for_space(situation)
+            .map(written)
             .or_else(|| {
                 leveled::urgent_levels(situation).into_iter().find_map(|level| match level {
-                    0 => leveled::plan_runs(situation),
+                    0 => leveled::plan_runs(situation).map(written),
                     _ => plan_turn(situation, level),
                 })
             })
-            .or_else(|| leveled::plan_deletes(situation))
+            .or_else(|| leveled::plan_deletes(situation).map(written))
     }
 
     /// Ignores the windows and plans like `leveled`, because a manual compaction must end in one
@@ -106,13 +123,15 @@ fn plan_turn(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     let tables = &situation.version.levels[usize::from(level)].runs.first()?.tables;
     let below = &situation.version.levels[usize::from(level) + 1];
     let mut windows = current_windows(situation);
+    let mut units = None;
     let cursor = &situation.cursors[usize::from(level)];
     let start = tables.partition_point(|table| table.meta.smallest <= *cursor);
     loop {
         let window = &windows[usize::from(level) + 1];
         for at in (start..tables.len()).chain(0..start) {
             if below.overlapping(&tables[at].meta.range()).is_empty() {
-                match move_down(situation, level, at) {
+                let units = units.get_or_insert_with(|| LevelUnits::of(situation, level));
+                match move_down(situation, level, at, units) {
                     None => continue,
                     down => return down,
                 }
@@ -129,14 +148,86 @@ fn plan_turn(situation: &Situation<'_>, level: u8) -> Option<Plan> {
     }
 }
 
+/// The units of the tables of a level, and those that were found to wait.
+#[derive(Debug, Default)]
+struct LevelUnits {
+    members: BTreeMap<UnitId, Vec<Arc<TableSlot>>>,
+    of_table: BTreeMap<TableId, UnitId>,
+    waiting: BTreeSet<UnitId>,
+}
+
+impl LevelUnits {
+    /// Cost: a look-up by name for each table of the level.
+    fn of(situation: &Situation<'_>, level: u8) -> LevelUnits {
+        let mut units = LevelUnits::default();
+        for table in situation.version.levels[usize::from(level)].tables() {
+            if let Some(unit) = situation.facts.unit_of(table) {
+                units.of_table.insert(table.meta.id, unit);
+                units.members.entry(unit).or_default().push(Arc::clone(table));
+            }
+        }
+        units
+    }
+
+    /// The tables of `unit`, if nothing more will begin in it and all may move down (X4).
+    fn whole(
+        &mut self,
+        situation: &Situation<'_>,
+        level: u8,
+        unit: UnitId,
+    ) -> Option<&[Arc<TableSlot>]> {
+        if self.waiting.contains(&unit) {
+            return None;
+        }
+        let members = self.members.get(&unit)?;
+        let may_move = |table: &Arc<TableSlot>| leveled::may_move(situation, level, table);
+        if situation.facts.is_filling(unit) || !members.iter().all(may_move) {
+            self.waiting.insert(unit);
+            return None;
+        }
+        Some(members)
+    }
+}
+
 /// Moves down table `at`, which overlaps nothing in the next level, with those of its neighbours
-/// that overlap nothing either.
-fn move_down(situation: &Situation<'_>, level: u8, at: usize) -> Option<Plan> {
+/// that overlap nothing either; or with all tables of its unit (X4). `None` if it must wait.
+fn move_down(
+    situation: &Situation<'_>,
+    level: u8,
+    at: usize,
+    units: &mut LevelUnits,
+) -> Option<Plan> {
     let tables = &situation.version.levels[usize::from(level)].runs.first()?.tables[at..];
-    let excess = excess_len_bytes(situation, level);
-    let len = leveled::fitting(situation, level, tables, excess);
-    leveled::build(situation, level, tables[..len].to_vec(), Reason::Len { level })
-        .filter(|plan| situation.fits(plan))
+    let reason = Reason::Len { level };
+    let Some(&unit) = units.of_table.get(&tables[0].meta.id) else {
+        let excess = excess_len_bytes(situation, level);
+        let len = leveled::fitting(situation, level, tables, excess);
+        return leveled::build(situation, level, tables[..len].to_vec(), reason)
+            .filter(|plan| situation.fits(plan));
+    };
+    let members = units.whole(situation, level, unit)?;
+    leveled::build_move(situation, level, members.to_vec(), reason)
+}
+
+/// The same plan, written instead of moved if it would tear units apart (X4). Without room for that it
+/// moves.
+fn written_unless_whole(situation: &Situation<'_>, plan: Plan) -> Plan {
+    let level = plan.inputs.first().map_or(0, |input| input.level);
+    let is_whole = || {
+        let moved: BTreeSet<_> = plan.tables().map(|table| table.meta.id).collect();
+        let mut units = LevelUnits::of(situation, level);
+        let touched: BTreeSet<_> =
+            moved.iter().filter_map(|id| units.of_table.get(id).copied()).collect();
+        touched.into_iter().all(|unit| {
+            let members = units.whole(situation, level, unit);
+            members.is_some_and(|all| all.iter().all(|table| moved.contains(&table.meta.id)))
+        })
+    };
+    if plan.work == Work::Merge || is_whole() {
+        return plan;
+    }
+    let written = Plan { work: Work::Merge, ..plan.clone() };
+    if situation.fits(&written) { written } else { plan }
 }
 
 /// Plans a turn that begins with table `at` of `level`. Returns `None` if the table overlaps
@@ -161,7 +252,8 @@ fn turn_from(
     };
     let mut len = 1;
     let mut victims_len_bytes = tables[at].meta.len_bytes;
-    while let Some(next) = tables.get(at + len) {
+    let takes_one = situation.options.gear_depth == GearDepth::FullLevels;
+    while let Some(next) = tables.get(at + len).filter(|_| !takes_one) {
         if victims_len_bytes >= excess
             || overlapped(below, std::slice::from_ref(next), window).is_empty()
             || len_of(&tables[at..=at + len]) > limit
@@ -185,7 +277,8 @@ fn turn_from(
 }
 
 /// The tables of a turn that begins with `victims`: those they overlap in the window below, those
-/// that these overlap in the next, and so on. A shallow turn stops after one level.
+/// that these overlap in the next, and so on, until the turn is long enough (X3). A shallow turn stops
+/// after one level.
 fn take(
     situation: &Situation<'_>,
     level: u8,
@@ -193,15 +286,23 @@ fn take(
     windows: &Windows,
     is_shallow: bool,
 ) -> GearTurn {
+    let len_of = |tables: &[Arc<TableSlot>]| tables.iter().map(|t| t.meta.len_bytes).sum::<u64>();
+    let limit = situation.options.table_len_bytes.saturating_mul(TURN_TABLE_COUNT_MAX);
+    let mut len_bytes = len_of(victims);
     let mut taken = vec![victims.to_vec()];
     let mut reached = level;
     while has_below(reached) {
         let from = &taken[usize::from(reached - level)];
-        if from.is_empty() {
+        let is_first = reached == level;
+        if from.is_empty() || !(is_first || may_pass(situation, reached)) {
             break;
         }
         let next = usize::from(reached) + 1;
         let below = overlapped(&situation.version.levels[next], from, &windows[next]);
+        len_bytes += len_of(&below);
+        if !is_first && len_bytes > limit {
+            break;
+        }
         taken.push(below);
         reached += 1;
         if is_shallow {
@@ -209,6 +310,19 @@ fn take(
         }
     }
     GearTurn { level, taken }
+}
+
+/// Whether a turn that has reached `level` may go on to the next.
+fn may_pass(situation: &Situation<'_>, level: u8) -> bool {
+    let (levels, options) = (&situation.version.levels, situation.options);
+    let has = |level: u8, share: u64| {
+        let len_bytes = levels[usize::from(level)].len_bytes();
+        leveled::target_len_bytes(options, level) / share <= len_bytes
+    };
+    match options.gear_depth {
+        GearDepth::Overlaps => true,
+        GearDepth::FullLevels => has(level, 1) && has(level + 1, NEXT_LEVEL_SHARE),
+    }
 }
 
 /// The number of bytes by which a level is too long.

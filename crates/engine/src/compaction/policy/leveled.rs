@@ -39,6 +39,10 @@ const EXPANDED_TABLE_COUNT_MAX: u64 = 25;
 /// The largest number of tables in one move. It bounds the length of the edit.
 const MOVE_TABLE_COUNT_MAX: usize = 64;
 
+/// The same limit for the tables of a unit of the placement, which only move together: a zone of 256 MiB
+/// has 64 of LevelDB's.
+const MOVE_UNIT_TABLE_COUNT_MAX: usize = 1024;
+
 /// The leveled policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leveled;
@@ -529,19 +533,46 @@ pub(super) fn build(
         return None;
     }
     let disjoint = level > 0 || are_disjoint(&victims);
-    let (version, options) = (situation.version, situation.options);
-    let is_light =
-        |t: &Arc<TableSlot>| is_light_on_grandparents(version, options, level, &t.meta.range());
-    // The dead part of a table with a front comes back only when the table is rewritten.
-    let is_whole = |t: &Arc<TableSlot>| !t.meta.has_front;
     let moves = below.is_empty()
         && disjoint
-        && victims.iter().all(is_whole)
-        && victims.iter().all(is_light)
-        && !victims.iter().any(|t| t.is_on_flash());
+        && victims.iter().all(|t| may_go_unwritten(situation, level, t));
     let work = if moves { Work::Move } else { Work::Merge };
     let plan = make(situation, work, level, victims, below, reason);
     (!situation.busy.writes_to(plan.output().level, &plan.range)).then_some(plan)
+}
+
+/// Whether a table of `level` that overlaps nothing in the next may go there without a write.
+fn may_go_unwritten(situation: &Situation<'_>, level: u8, table: &TableSlot) -> bool {
+    let range = table.meta.range();
+    // The dead part of a table with a front comes back only when the table is rewritten.
+    !table.meta.has_front
+        && !table.is_on_flash()
+        && is_light_on_grandparents(situation.version, situation.options, level, &range)
+}
+
+/// Whether `table` of `level` may move into the next level by itself.
+pub(super) fn may_move(situation: &Situation<'_>, level: u8, table: &Arc<TableSlot>) -> bool {
+    let range = table.meta.range();
+    let levels = &situation.version.levels;
+    let overlaps = |level: u8| levels[usize::from(level)].overlapping(&range);
+    let is_alone = || level > 0 || overlaps(0).iter().all(|other| other.meta.id == table.meta.id);
+    !situation.busy.has_table(table)
+        && !situation.busy.writes_to(level + 1, &range)
+        && overlaps(level + 1).is_empty()
+        && is_alone()
+        && may_go_unwritten(situation, level, table)
+}
+
+/// The move of `tables` of `level`, for each of which [`may_move`] is true, into the next level.
+/// They need not be neighbours. `None` if there are too many for one edit.
+pub(super) fn build_move(
+    situation: &Situation<'_>,
+    level: u8,
+    tables: Vec<Arc<TableSlot>>,
+    reason: Reason,
+) -> Option<Plan> {
+    let is_short = !tables.is_empty() && tables.len() <= MOVE_UNIT_TABLE_COUNT_MAX;
+    is_short.then(|| make(situation, Work::Move, level, tables, Vec::new(), reason))
 }
 
 fn are_disjoint(tables: &[Arc<TableSlot>]) -> bool {

@@ -22,7 +22,7 @@ use crate::compaction::situation::Room;
 use crate::compaction::situation::{ManualPlan, ManualRange, Situation};
 use crate::key::Seq;
 use crate::options::KeyspaceOptions;
-use crate::options::{VictimGrowth, VictimOrder};
+use crate::options::{GearDepth, VictimGrowth, VictimOrder};
 use crate::table::TableProperties;
 use crate::table::{Histogram, HistogramBuilder};
 use crate::version::TableMeta;
@@ -57,6 +57,8 @@ struct Facts {
     units: BTreeMap<TableId, UnitId>,
     histograms: BTreeMap<TableId, Arc<Histogram>>,
     kept: BTreeSet<TableId>,
+    /// Units that are not full yet.
+    filling: BTreeSet<UnitId>,
     /// Tables that cleaning has moved out of their sets.
     moved: BTreeSet<TableId>,
 }
@@ -68,6 +70,10 @@ impl TableFacts for Facts {
 
     fn gives_no_zone_back(&self, table: &TableSlot) -> bool {
         self.kept.contains(&table.meta.id) || table.is_on_flash()
+    }
+
+    fn is_filling(&self, unit: UnitId) -> bool {
+        self.filling.contains(&unit)
     }
 
     fn is_in_set(&self, table: &TableSlot) -> bool {
@@ -274,6 +280,7 @@ fn option(options: &mut KeyspaceOptions, line: &str) {
         "factor" => options.level_factor = number() as u32,
         "l0" => options.l0_compact_run_count = number() as u32,
         "grandparents" => options.grandparent_table_count_max = number() as u32,
+        "gear" if value == "full-levels" => options.gear_depth = GearDepth::FullLevels,
         "compaction" if value == "gear" => options.compaction = CompactionKind::Gear,
         "victim" if value == "round-robin" => options.victim_order = VictimOrder::RoundRobin,
         "victim" if value == "dead-first" => options.victim_order = VictimOrder::DeadFirst,
@@ -308,6 +315,7 @@ fn scripts() {
                 "version-remove" => case.input.lines().for_each(|line| {
                     paper.version.remove(TableId(line.parse().unwrap())).unwrap();
                 }),
+                "filling" => paper.facts.filling = units(&case.input),
                 "space-short" => paper.is_space_short = true,
                 "slack" => {
                     paper.slack_bytes =
@@ -358,6 +366,11 @@ fn scripts() {
             if out.ends_with('\n') { out } else { out + "\n" }
         });
     });
+}
+
+/// Units by their numbers.
+fn units(words: &str) -> BTreeSet<UnitId> {
+    words.split_whitespace().map(|word| UnitId(word.parse().unwrap())).collect()
 }
 
 /// The table `id`, of `level`.

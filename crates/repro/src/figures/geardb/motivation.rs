@@ -1,12 +1,14 @@
 //! The motivation: the cost of cleaning a log of zones, and how full its zones are.
 
-use super::{CROWDED_PART_BYTES, LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, random, roomy};
+use super::{
+    CROWDED_PART_BYTES, LOAD_BYTES, VALUE_LEN_BYTES, conditions, drive, random, roomy, setting,
+};
 use crate::chart::{Axis, Chart, Series};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::{GB, MIB, mean, megabytes, milestones, need, over, seconds};
 use crate::page::{Better, Claim, Page, Table};
 use crate::results::{PhaseResult, RunResult};
-use crate::spec::{LoadOrder, Phase, RunSpec, Size, Tune};
+use crate::spec::{LoadOrder, Phase, RunSpec, Size};
 
 const CLEANERS: [&str; 2] = ["leveldb-greedy", "leveldb-cb"];
 
@@ -139,7 +141,7 @@ fn crowded(size: &Size, layout: &'static str) -> RunSpec {
 fn crowded_by(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
     let size = &super::sized(size);
     let load = Phase::load(LoadOrder::Once, size.bytes(bytes), VALUE_LEN_BYTES);
-    RunSpec::new(layout, drive(size, CROWDED_PART_BYTES), vec![load])
+    RunSpec::new(layout, drive(size, CROWDED_PART_BYTES), vec![load]).tuned(setting(layout))
 }
 
 /// The load for greedy cleaning with faster compactions. With reads of 8 MB the cleaner falls
@@ -149,7 +151,7 @@ const FASTER_LOAD_BYTES: u64 = 77 * GB;
 
 fn large_reads(size: &Size) -> RunSpec {
     crowded_by(size, "leveldb-greedy", FASTER_LOAD_BYTES)
-        .tuned(Tune::default().compaction_reads(MIB))
+        .tuned(setting("leveldb-greedy").compaction_reads(MIB))
 }
 
 fn crowded_by_level(size: &Size) -> RunSpec {

@@ -1,6 +1,6 @@
 //! The valid share of each zone after 20, 40, 60 and 80 GB.
 
-use super::{STORES, conditions, many_zones, random};
+use super::{DEEP, STORES, conditions, deep, many_zones, random};
 use crate::chart::{Axis, Chart, Series};
 use crate::figure::{Figure, Runs};
 use crate::figures::measures::{need, over};
@@ -14,7 +14,11 @@ pub(in super::super) const ZONES: Figure = Figure {
     title: "zone utilisation after 20, 40, 60 and 80 GB",
     paper: "GearDB, space efficiency: bars and CDF, nearly 90 %",
     runs: Runs::Stores(|size| {
-        STORES.iter().map(|store| random(size, store)).chain([many_zones(size)]).collect()
+        STORES
+            .iter()
+            .map(|store| random(size, store))
+            .chain([many_zones(size), deep(size)])
+            .collect()
     }),
     page: |size, results| {
         let mut page = Page::default();
@@ -25,6 +29,7 @@ pub(in super::super) const ZONES: Figure = Figure {
         let mut bars = LOADED_GB.map(|_| Vec::new());
         let mut cdfs = LOADED_GB.map(|_| Vec::new());
         let more = need(&mut page, results, &many_zones(size)).and_then(RunResult::load);
+        let deep = need(&mut page, results, &deep(size)).and_then(RunResult::load);
         for store in STORES {
             let found = need(&mut page, results, &random(size, store));
             let Some(load) = found.and_then(RunResult::load) else { continue };
@@ -40,6 +45,11 @@ pub(in super::super) const ZONES: Figure = Figure {
                     let written = (space.valid_bytes + space.dead_bytes) as f64;
                     let of_written = 100.0 * over(space.valid_bytes as f64, written);
                     let more = more.and_then(|load| load.at_share(f64::from(*gb) / 80.0));
+                    let deep = deep.and_then(|load| load.at_share(f64::from(*gb) / 80.0));
+                    let of_deep = deep.map_or(0.0, |state| {
+                        let space = state.space;
+                        over(space.valid_bytes as f64, space.occupied_bytes as f64) * 100.0
+                    });
                     let of_more = more.map_or(0.0, |state| {
                         let space = state.space;
                         over(space.valid_bytes as f64, space.occupied_bytes as f64) * 100.0
@@ -51,6 +61,7 @@ pub(in super::super) const ZONES: Figure = Figure {
                                     open zones",
                                 of_written,
                             )
+                            .under(DEEP, of_deep)
                             .under("four times as many zones, a quarter as long", of_more),
                     );
                 }

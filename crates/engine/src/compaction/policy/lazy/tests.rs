@@ -28,6 +28,10 @@ impl TableFacts for NoFacts {
         false
     }
 
+    fn is_filling(&self, _unit: UnitId) -> bool {
+        false
+    }
+
     fn is_in_set(&self, _table: &TableSlot) -> bool {
         false
     }
