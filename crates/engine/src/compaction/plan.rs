@@ -218,6 +218,7 @@ impl Plan {
             return self.partitions.is_some() && self.growth_len_bytes() == 0;
         }
         let freed = self.tables().filter(|table| !facts.gives_no_zone_back(table));
+        let freed = freed.filter(|table| !self.keeps_rest_of(table));
         let freed = freed.map(|table| table.meta.len_bytes.next_multiple_of(grain_bytes));
         freed.sum::<u64>() > self.cost_bytes(grain_bytes, table_len_bytes)
     }

@@ -351,16 +351,17 @@ fn borders(staying: &[Arc<TableSlot>], cuts: &[Bytes]) -> Vec<Bytes> {
     borders
 }
 
-/// The first key of the level that comes after a step of a manual compaction; `None` if the step ends
-/// inside a table.
+/// The first key of the level that comes after a step of a manual compaction; `None` if the step leaves
+/// something to do before its end.
 fn reach(plan: &Plan) -> Option<Bytes> {
     let input = plan.inputs.first()?;
+    if plan.inputs.iter().all(|input| input.level == plan.output().level) {
+        // With routes, older tables over the same keys are still to do.
+        return plan.routes.is_none().then(|| plan.range.end());
+    }
     if plan.stop.is_some() {
         // The rest of the table is still to do.
         return None;
-    }
-    if input.level == plan.output().level {
-        return Some(plan.range.end());
     }
     KeyRange::of(input.tables.iter().map(|slot| &slot.meta)).map(|range| range.end())
 }
@@ -496,13 +497,13 @@ pub(crate) fn compact_range(
                     // Never moves back: a part that was rewritten once is done.
                     from = from.max(reach(&plan).filter(|_| level > 0));
                     run_here(store, keyspace, *plan, &mut progress)?;
+                    // The next step is planned with the space of these inputs. An error meets the next
+                    // write as well.
+                    let _ = store.files.reclaim();
                 }
             }
         }
     }
-    // The space of the last inputs comes back now, not with the next write, which would meet the same
-    // error.
-    let _ = store.files.reclaim();
     Ok(())
 }
 

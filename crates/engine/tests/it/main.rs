@@ -25,6 +25,7 @@ mod salvage;
 mod scrub;
 mod set_aside;
 mod slices;
+mod smrdb;
 mod stage;
 mod threads;
 mod totals;

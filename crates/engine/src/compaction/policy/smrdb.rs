@@ -23,22 +23,22 @@
 //!       tables are the only older data (B1).
 //!
 //! Source: the thesis on SMRDB, 3.2.3 ("SMR-friendly organization and compaction"). Where it leaves
-//! something open, `docs/decisions/0013-smrdb.md` decides.
+//! something open, `docs/decisions/0013-smrdb.md` decides. Manual compaction is ours (`manual`).
 
-use crate::compaction::plan::Work;
-use crate::compaction::plan::{Input, Output, Plan, Reason};
+mod making;
+mod manual;
+
+use crate::compaction::plan::{Plan, Reason, Work};
 use crate::compaction::policy::closure::{Placed, TableClosure, placed};
 use crate::compaction::policy::leveled;
 use crate::compaction::policy::sequentiality::{Per1024, Spread, sequentiality};
-use crate::compaction::routes::{Route, Routes, Segment};
+use crate::compaction::policy::smrdb::making::build;
 use crate::compaction::situation::{ManualPlan, ManualRange, Policy, Pressure, Situation};
 use crate::options::KeyspaceOptions;
 use crate::table::Histogram;
-use crate::version::cover::{by_key, lanes};
-use crate::version::{KeyRange, Level, RunId, TableId, TableMeta, TableSlot, Version};
-use bytes::Bytes;
+use crate::version::{Level, TableId, TableMeta, TableSlot, Version};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The largest number of level 1 tables in one merge. It bounds the space that is held twice and
@@ -50,10 +50,6 @@ const START_COUNT_MAX: usize = 8;
 
 /// Tables whose sequentialities fall into one class of this width count as equally in order.
 const CLASS_LEN: Per1024 = 128;
-
-/// The largest number of tables that change their run in one commit. It bounds the length of the
-/// edit.
-const MOVE_TABLE_COUNT_MAX: usize = 64;
 
 /// The SMRDB policy.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +88,8 @@ impl Policy for Smrdb {
         from: Option<&[u8]>,
     ) -> ManualPlan {
         match level {
-            0 => take_down(situation, range),
-            1 => put_in_order(situation, range, from),
+            0 => manual::take_down(situation, range),
+            1 => manual::put_in_order(situation, range, from),
             _ => ManualPlan::LevelDone,
         }
     }
@@ -329,201 +325,6 @@ fn plan_joins(situation: &Situation<'_>) -> Option<Plan> {
         }
         best
     })
-}
-
-/// The plan for the chosen tables. Returns `None` if a running compaction prevents it or the drive
-/// has no room for it.
-fn build(
-    situation: &Situation<'_>,
-    from_0: &TableClosure,
-    from_1: &TableClosure,
-    work: Work,
-    reason: Reason,
-) -> Option<Plan> {
-    unless_busy(situation, from_0, from_1, work, reason).filter(|plan| situation.fits(plan))
-}
-
-/// Like `build`, but ignores how much room the drive has.
-fn unless_busy(
-    situation: &Situation<'_>,
-    from_0: &TableClosure,
-    from_1: &TableClosure,
-    work: Work,
-    reason: Reason,
-) -> Option<Plan> {
-    let range = KeyRange::of(from_0.metas().chain(from_1.metas()))?;
-    if !from_0.is_free(situation)
-        || !from_1.is_free(situation)
-        || situation.busy.writes_to(1, &range)
-    {
-        return None;
-    }
-    Some(make(situation, from_0, from_1, work, reason, range))
-}
-
-fn make(
-    situation: &Situation<'_>,
-    from_0: &TableClosure,
-    from_1: &TableClosure,
-    work: Work,
-    reason: Reason,
-    range: KeyRange,
-) -> Plan {
-    let [level_0, level_1, ..] = &situation.version.levels;
-    let mut inputs: Vec<_> = level_0
-        .runs
-        .iter()
-        .map(|run| {
-            let is_chosen = |table: &&Arc<TableSlot>| from_0.ids.contains(&table.meta.id);
-            Input { level: 0, tables: run.tables.iter().filter(is_chosen).cloned().collect() }
-        })
-        .filter(|input| !input.tables.is_empty())
-        .collect();
-    // As few sources as possible, because each has a buffer. Their order does not matter: entries
-    // carry their sequence numbers.
-    let tables = from_1.tables.iter().map(|(_, table)| Arc::clone(table)).collect();
-    inputs.extend(lanes(tables).into_iter().map(|tables| Input { level: 1, tables }));
-    let overlapped = level_1.overlapping(&range).into_iter();
-    let staying: Vec<_> = overlapped.filter(|table| !from_1.ids.contains(&table.meta.id)).collect();
-    let is_bottom = staying.is_empty();
-    let newest = level_1.runs.first().map_or(0, |run| run.id.0);
-    // Tables that overlap nothing join the newest run, so a sequential load makes one run.
-    let run = if work == Work::Move && is_bottom { newest.max(1) } else { newest + 1 };
-    let routes = (work == Work::Merge && !is_bottom).then(|| routes_over(&staying));
-    let output = Output {
-        level: 1,
-        run: RunId(run),
-        is_bottom,
-        grandparents: Vec::new(),
-        staying: Vec::new(),
-    };
-    Plan {
-        reason,
-        work,
-        inputs,
-        outputs: vec![output],
-        routes,
-        range,
-        outputs_together: false,
-        windows: None,
-        stop: None,
-        partitions: None,
-    }
-}
-
-/// Routes all entries to the one output. The bottom is wherever no `staying` table is (B3).
-fn routes_over(staying: &[Arc<TableSlot>]) -> Routes {
-    let mut staying: Vec<_> = staying.iter().map(|table| &table.meta).collect();
-    staying.sort_by(|a, b| by_key(a, b));
-    let segment =
-        |start, is_bottom| Segment { start, route: Route { output: 0, is_bottom, short_to: None } };
-    let mut segments = vec![segment(Bytes::new(), true)];
-    let mut covered: Option<KeyRange> = None;
-    for meta in staying {
-        match &mut covered {
-            Some(stretch) if stretch.overlaps_table(meta) => stretch.extend(&meta.range()),
-            _ => {
-                segments.extend(covered.take().map(|stretch| segment(stretch.end(), true)));
-                if segments.last().is_some_and(|last| last.start == meta.smallest) {
-                    segments.pop();
-                }
-                segments.push(segment(meta.smallest.clone(), false));
-                covered = Some(meta.range());
-            }
-        }
-    }
-    segments.extend(covered.map(|stretch| segment(stretch.end(), true)));
-    let mut routes = Routes::default();
-    routes.set(0, segments.clone());
-    routes.set(1, segments);
-    routes
-}
-
-/// Manual compaction of level 0: the oldest run moves above level 1. Only tables on flash are
-/// rewritten.
-fn take_down(situation: &Situation<'_>, range: &ManualRange) -> ManualPlan {
-    let level_0 = &situation.version.levels[0];
-    let mut wanted = TableClosure::default();
-    for (run, table) in placed(level_0) {
-        if level_0.runs[run].id <= range.run_max && range.overlaps(&table) {
-            wanted.close_over_older(level_0, (run, table));
-        }
-    }
-    let Some(oldest) = wanted.tables.iter().map(|(run, _)| *run).max() else {
-        return ManualPlan::LevelDone;
-    };
-    wanted.tables.retain(|(run, _)| *run == oldest);
-    wanted.ids = wanted.metas().map(|meta| meta.id).collect();
-    let work = if wanted.is_on_flash() { Work::Merge } else { Work::Move };
-    // If the plan does not fit, run it anyway: its error reports to the caller how much space is
-    // missing.
-    let plan = unless_busy(situation, &wanted, &TableClosure::default(), work, Reason::Manual);
-    plan.map_or(ManualPlan::Wait, |plan| ManualPlan::Run(Box::new(plan)))
-}
-
-/// Manual compaction of level 1: merges each group of tables connected by overlaps. When no
-/// overlaps are left, all tables join one run.
-fn put_in_order(situation: &Situation<'_>, range: &ManualRange, from: Option<&[u8]>) -> ManualPlan {
-    let level_1 = &situation.version.levels[1];
-    for heap in heaps(level_1) {
-        let reaches = heap.tables.iter().any(|(_, table)| range.overlaps(table));
-        let is_next = from.is_none_or(|from| heap.metas().all(|meta| meta.smallest >= *from));
-        let has_deletes =
-            heap.metas().any(|meta| meta.delete_count > 0 || meta.range_tombstone_count > 0);
-        if !reaches || (heap.tables.len() == 1 && !(is_next && has_deletes)) {
-            continue;
-        }
-        let Some(hull) = KeyRange::of(heap.metas()) else { continue };
-        if !heap.is_free(situation) || situation.busy.writes_to(1, &hull) {
-            return ManualPlan::Wait;
-        }
-        // If the plan does not fit, run it anyway: its error reports to the caller how much space
-        // is missing.
-        let none = TableClosure::default();
-        let plan = make(situation, &none, &heap, Work::Merge, Reason::Manual, hull);
-        return ManualPlan::Run(Box::new(plan));
-    }
-    unite_runs(situation)
-}
-
-/// The tables of `level` grouped by chains of overlaps, in key order.
-fn heaps(level: &Level) -> Vec<TableClosure> {
-    let mut tables: Vec<_> = placed(level).collect();
-    tables.sort_by(|(_, a), (_, b)| by_key(&a.meta, &b.meta));
-    let mut heaps: Vec<(KeyRange, TableClosure)> = Vec::new();
-    for (run, table) in tables {
-        match heaps.last_mut() {
-            Some((range, heap)) if range.overlaps_table(&table.meta) => {
-                range.extend(&table.meta.range());
-                heap.ids.insert(table.meta.id);
-                heap.tables.push((run, table));
-            }
-            _ => {
-                let (range, ids) = (table.meta.range(), BTreeSet::from([table.meta.id]));
-                heaps.push((range, TableClosure { tables: vec![(run, table)], ids }));
-            }
-        }
-    }
-    heaps.into_iter().map(|(_, heap)| heap).collect()
-}
-
-/// Moves tables of older runs to the newest run. Tables that overlap nothing have no age to
-/// preserve.
-fn unite_runs(situation: &Situation<'_>) -> ManualPlan {
-    let level_1 = &situation.version.levels[1];
-    let is_in_order = heaps(level_1).iter().all(|heap| heap.tables.len() == 1);
-    let older = placed(level_1).filter(|(run, table)| *run > 0 && !situation.busy.has_table(table));
-    let tables: Vec<_> = older.take(MOVE_TABLE_COUNT_MAX).collect();
-    if !is_in_order || tables.is_empty() {
-        return ManualPlan::LevelDone;
-    }
-    let ids = tables.iter().map(|(_, table)| table.meta.id).collect();
-    let (none, chosen) = (TableClosure::default(), TableClosure { tables, ids });
-    let Some(mut plan) = build(situation, &none, &chosen, Work::Move, Reason::Manual) else {
-        return ManualPlan::LevelDone;
-    };
-    plan.outputs[0].run = level_1.runs[0].id;
-    ManualPlan::Run(Box::new(plan))
 }
 
 #[cfg(test)]
