@@ -36,9 +36,16 @@ impl<'a> Spread<'a> {
         self.histogram.share_count()
     }
 
-    /// The key at which share `index` starts.
+    /// The key at which share `index` starts. A table with a front has nothing before it, and the histogram is
+    /// that of the whole file.
     fn start(&self, index: usize) -> &'a [u8] {
-        self.histogram.start(index).unwrap_or(self.smallest)
+        self.histogram.start(index).map_or(self.smallest, |start| start.max(self.smallest))
+    }
+
+    /// The length of share `index`; 0 if the front is behind it.
+    fn share_len_bytes(&self, index: usize) -> u64 {
+        let is_dead = index + 1 < self.share_count() && self.start(index + 1) == self.smallest;
+        if is_dead { 0 } else { self.histogram.share_len_bytes(index) }
     }
 
     /// How many shares start before `limit`, or at it if `or_at`. The first share always counts.
@@ -64,7 +71,7 @@ impl<'a> Spread<'a> {
 /// The fraction of `table`'s bytes in shares that none of `others` would insert into.
 pub(crate) fn sequentiality(table: Spread<'_>, others: &[Spread<'_>]) -> Per1024 {
     let count = table.share_count();
-    let lens = (0..count).map(|index| table.histogram.share_len_bytes(index));
+    let lens = (0..count).map(|index| table.share_len_bytes(index));
     let total_len_bytes: u64 = lens.clone().sum();
     if total_len_bytes == 0 {
         return 1024;
@@ -73,14 +80,15 @@ pub(crate) fn sequentiality(table: Spread<'_>, others: &[Spread<'_>]) -> Per1024
     let mut steps = vec![0i64; count + 1];
     for other in others.iter().filter(|other| other.share_count() > 0 && table.overlaps(other)) {
         let first = other.started(table.smallest, true) - 1;
-        for index in first..other.started(table.largest, true) {
+        let shares = first..other.started(table.largest, true);
+        for index in shares.filter(|index| other.share_len_bytes(*index) > 0) {
             let from = table.started(other.start(index), true) - 1;
             let to = if index + 1 < other.share_count() {
                 table.started(other.start(index + 1), false)
             } else {
                 table.started(other.largest, true)
             };
-            let each = other.histogram.share_len_bytes(index) / (to - from) as u64;
+            let each = other.share_len_bytes(index) / (to - from) as u64;
             let each = i64::try_from(each).unwrap_or(i64::MAX);
             steps[from] = steps[from].saturating_add(each);
             steps[to] = steps[to].saturating_sub(each);

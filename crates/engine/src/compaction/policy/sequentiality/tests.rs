@@ -78,3 +78,29 @@ fn a_table_of_which_little_is_known_counts_as_spread_over_its_range() {
     assert_eq!(sequentiality(known, &[none]), 1024);
     assert_eq!(sequentiality(none, &[known]), 1024);
 }
+
+/// A table with a front has the histogram of its whole file. What is before the front inserts nowhere,
+/// and is no part of the table.
+#[test]
+fn what_is_before_a_front_does_not_count() {
+    let entries = keys(0, 1_000_000, 10_000);
+    let (made, (smallest, largest)) = (build(&entries), ends(&entries));
+    let whole = Spread { smallest, largest, histogram: &made };
+    let cut = |front: u32| {
+        let front = front.to_be_bytes().to_vec().leak();
+        Spread { smallest: front, largest, histogram: &made }
+    };
+    for front in [1, 250_000, 500_000, 999_000, 999_900] {
+        let below = keys(0, front, 10_000);
+        let (below_made, (from, to)) = (build(&below), ends(&below));
+        let below = Spread { smallest: from, largest: to, histogram: &below_made };
+        assert_eq!(sequentiality(below, &[cut(front)]), 1024, "{front}");
+        assert_eq!(sequentiality(cut(front), &[below]), 1024, "{front}");
+        assert!(
+            sequentiality(cut(front), &[whole]) < 64,
+            "{front}: the share with the front is cut"
+        );
+    }
+    let half = sequentiality(whole, &[cut(500_000)]);
+    assert!((480..=544).contains(&half), "the upper half: {half}");
+}
