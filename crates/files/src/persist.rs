@@ -22,7 +22,7 @@ use crate::placement::{FileRequest, Placement, Planned, claim_of};
 use crate::placer::{ChunkError, Placer, UnwrittenRuns};
 use crate::reclaim::Reclaimer;
 use crate::rewrite::{BatchProgress, Content, Rewriter, TrackFile, TrackWriteError};
-use crate::space::{Levels, Space};
+use crate::space::{Levels, LevelsOfStream, Space};
 use crate::stats::Counts;
 use imbrex_disk::BlockRange;
 use std::any::Any;
@@ -323,10 +323,14 @@ impl TableWriter {
         loop {
             let levels = self.rewriter.as_ref().map(|_| {
                 let namespace = &self.committer.lock().namespace;
-                Levels {
-                    largest: namespace.largest_written_level(),
-                    fullest: namespace.fullest_level(),
-                }
+                let of = |request: &FileRequest| {
+                    let stream = request.hints.stream;
+                    let largest = namespace.largest_written_level_of(stream);
+                    let fullest = namespace.fullest_level_of(stream);
+                    (stream, LevelsOfStream { largest, fullest })
+                };
+                let of_streams = requests.iter().map(of).collect();
+                Levels { of_streams, largest: namespace.largest_written_level() }
             });
             let planned = self.space.with(|map| {
                 if let Some(levels) = levels {

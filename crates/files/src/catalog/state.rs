@@ -154,10 +154,12 @@ pub(crate) struct Namespace {
     app: Vec<Vec<u8>>,
     /// The approximate length of a checkpoint of this namespace.
     encoded_len_bytes: u64,
-    /// How many tables each level has.
-    table_counts: BTreeMap<u8, u64>,
-    /// How many of the present tables were written for each level.
-    written_counts: BTreeMap<u8, u64>,
+    /// How many tables each level has, by their stream.
+    table_counts: BTreeMap<(u32, u8), u64>,
+    /// How many of the present tables were written for each level, by their stream.
+    written_counts: BTreeMap<(u32, u8), u64>,
+    /// The same, whatever their stream.
+    all_written_counts: BTreeMap<u8, u64>,
     /// The flash drive, if the drive belongs to a pair.
     pair: Option<Pair>,
 }
@@ -263,13 +265,20 @@ impl Namespace {
 
     /// The largest level that a table was written for; 0 if there is no table.
     pub(crate) fn largest_written_level(&self) -> u8 {
-        self.written_counts.last_key_value().map_or(0, |(level, _)| *level)
+        self.all_written_counts.last_key_value().map_or(0, |(level, _)| *level)
     }
 
-    /// The level with the most tables, the largest one in a tie; 0 without tables.
-    pub(crate) fn fullest_level(&self) -> u8 {
-        let fullest = self.table_counts.iter().max_by_key(|&(level, count)| (*count, *level));
-        fullest.map_or(0, |(level, _)| *level)
+    /// The same among the tables of `stream`.
+    pub(crate) fn largest_written_level_of(&self, stream: u32) -> u8 {
+        let of_stream = self.written_counts.range((stream, 0)..=(stream, u8::MAX));
+        of_stream.last().map_or(0, |((_, level), _)| *level)
+    }
+
+    /// The level with the most tables of `stream`, the largest one in a tie; 0 without tables.
+    pub(crate) fn fullest_level_of(&self, stream: u32) -> u8 {
+        let of_stream = self.table_counts.range((stream, 0)..=(stream, u8::MAX));
+        let fullest = of_stream.max_by_key(|&((_, level), count)| (*count, *level));
+        fullest.map_or(0, |((_, level), _)| *level)
     }
 
     /// The least id that is greater than every id in this namespace.
@@ -290,9 +299,10 @@ impl Namespace {
                 let id = self.need(&name)?;
                 let file = self.file_mut(id)?;
                 let before = std::mem::replace(&mut file.level, level);
+                let stream = file.stream;
                 if file.kind == FileKind::Table {
-                    count(&mut self.table_counts, before, false);
-                    count(&mut self.table_counts, level, true);
+                    count(&mut self.table_counts, (stream, before), false);
+                    count(&mut self.table_counts, (stream, level), true);
                 }
                 Ok(None)
             }
@@ -397,12 +407,19 @@ impl Namespace {
         let names = NamesOf::default().with(&name);
         self.encoded_len_bytes += names.cost_bytes() + file.extents_cost_bytes();
         if file.kind == FileKind::Table {
-            count(&mut self.table_counts, file.level, true);
-            count(&mut self.written_counts, file.written_level, true);
+            self.count_table(&file, true);
         }
         self.names.insert(name, file.id);
         self.files.insert(file.id, (file, names));
         Ok(())
+    }
+
+    /// Counts `table`, or no longer.
+    fn count_table(&mut self, table: &FileRecord, is_one_more: bool) {
+        let FileRecord { stream, level, written_level, .. } = *table;
+        count(&mut self.table_counts, (stream, level), is_one_more);
+        count(&mut self.written_counts, (stream, written_level), is_one_more);
+        count(&mut self.all_written_counts, written_level, is_one_more);
     }
 
     fn remove(&mut self, name: &str) -> Result<Option<FileRecord>, InvalidEdit> {
@@ -416,8 +433,7 @@ impl Namespace {
         let gone = self.files.remove(&id).map(|(file, _)| file);
         self.encoded_len_bytes -= gone.as_ref().map_or(0, FileRecord::extents_cost_bytes);
         if let Some(table) = gone.as_ref().filter(|file| file.kind == FileKind::Table) {
-            count(&mut self.table_counts, table.level, false);
-            count(&mut self.written_counts, table.written_level, false);
+            self.count_table(table, false);
         }
         if gone.as_ref().is_some_and(|file| file.is_beside) {
             self.lose(id)?;
@@ -490,12 +506,12 @@ impl Namespace {
     }
 }
 
-/// Adds one table to `level`, or removes one.
-fn count(counts: &mut BTreeMap<u8, u64>, level: u8, is_one_more: bool) {
-    let count = counts.entry(level).or_default();
+/// Adds one table to those of `key`, or removes one.
+fn count<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>, key: K, is_one_more: bool) {
+    let count = counts.entry(key).or_default();
     *count = if is_one_more { *count + 1 } else { *count - 1 };
     if *count == 0 {
-        counts.remove(&level);
+        counts.remove(&key);
     }
 }
 

@@ -16,6 +16,9 @@
 //!
 //!   K1  A table that is moved to another level changes no tier; the first table written for a
 //!       level does.
+//!   K2  Only tables of the same stream count. A keyspace has levels of its own: where one keyspace
+//!       ends at level 2 and another one at level 4, level 2 of the first dies as slowly as level 4
+//!       of the second.
 //!
 //! *Fullest*: tables of the level with the most tables, and of all larger levels, count as those of
 //! the largest level. This is KVIMR's rule while the largest level is the fullest. It differs when
@@ -33,6 +36,7 @@ use super::tracks::{self, TrackDraft, TrackPolicy};
 use crate::hints::FileKind;
 use crate::space::{NoSpace, SpaceMap, TrackTier};
 use imbrex_disk::Blocks;
+use std::collections::BTreeMap;
 
 pub(super) const NAIVE: &str = "track-tiers-naive";
 pub(super) const MERGED: &str = "track-tiers";
@@ -63,10 +67,12 @@ impl TrackTiers {
         TrackTiers { from: BottomFrom::Fullest, ..TrackTiers::new(Rewriting::Merged, options) }
     }
 
-    /// The least level whose tables go to the bottom.
-    fn bottom_level(&self, space: &SpaceMap, files: &[FileRequest]) -> u8 {
-        let levels = space.tracks().levels();
-        let of_tables = files.iter().filter(|file| file.hints.kind == FileKind::Table);
+    /// The least level of `stream` whose tables go to the bottom (K2).
+    fn bottom_level(&self, space: &SpaceMap, files: &[FileRequest], stream: u32) -> u8 {
+        let levels = space.tracks().levels().of(stream);
+        let is_counted =
+            |file: &&FileRequest| file.hints.kind == FileKind::Table && file.hints.stream == stream;
+        let of_tables = files.iter().filter(is_counted);
         match self.from {
             BottomFrom::Largest => {
                 of_tables.map(|file| file.hints.level).fold(levels.largest, u8::max)
@@ -111,7 +117,12 @@ impl TrackPolicy for TrackTiers {
     }
 
     fn plan(&self, space: &SpaceMap, files: &[FileRequest]) -> Result<Vec<Planned>, NoSpace> {
-        let bottom_level = self.bottom_level(space, files);
-        tracks::plan(space, files, &|draft, file| next(draft, file, bottom_level))
+        let of_stream = |file: &FileRequest| {
+            (file.hints.stream, self.bottom_level(space, files, file.hints.stream))
+        };
+        let bottom_levels: BTreeMap<u32, u8> = files.iter().map(of_stream).collect();
+        tracks::plan(space, files, &|draft, file| {
+            next(draft, file, bottom_levels[&file.hints.stream])
+        })
     }
 }

@@ -36,7 +36,7 @@ mod zones;
 pub(crate) use active_zones::slot_count;
 pub(crate) use hold::{Hold, Space};
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
-pub(crate) use tracks::{Levels, TrackMap, TrackTier};
+pub(crate) use tracks::{Levels, LevelsOfStream, TrackMap, TrackTier};
 use unzoned::Unzoned;
 pub(crate) use zones::{Lane, ZoneRole, ZoneSpace};
 

@@ -41,9 +41,24 @@ impl TrackTier {
     }
 }
 
-/// The levels of all tables, as far as placement needs them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The levels of all tables, as far as the placement of the next files needs them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
+    /// Those of the streams that the next files belong to.
+    pub(crate) of_streams: BTreeMap<u32, LevelsOfStream>,
+    /// The largest that a table of any stream was written for.
+    pub(crate) largest: u8,
+}
+
+impl Levels {
+    pub(crate) fn of(&self, stream: u32) -> LevelsOfStream {
+        self.of_streams.get(&stream).copied().unwrap_or_default()
+    }
+}
+
+/// The levels of the tables of one stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LevelsOfStream {
     /// The largest that a table was written for.
     pub(crate) largest: u8,
     /// The level with the most tables.
@@ -157,8 +172,8 @@ impl TrackMap {
     }
 
     /// The levels of the present tables.
-    pub fn levels(&self) -> Levels {
-        self.levels
+    pub fn levels(&self) -> &Levels {
+        &self.levels
     }
 
     pub(crate) fn set_levels(&mut self, levels: Levels) {
