@@ -11,10 +11,11 @@ LevelBook& LevelBook::Get() {
 }
 
 void LevelBook::Expect(const std::string& path, int level, bool needed,
-                       const std::string& called) {
+                       const std::string& called, uint32_t stream) {
   std::lock_guard<std::mutex> lock(mutex_);
   Table& table = tables_[path];
   table.expected = level;
+  table.stream = stream;
   table.needed = needed;
   table.flush = false;
   if (called.empty() || called == path) return;
@@ -43,6 +44,7 @@ void LevelBook::Created(const std::string& path) {
   fresh.expected = table.expected;
   fresh.needed = table.needed;
   fresh.flush = table.flush;
+  fresh.stream = table.stream;
   fresh.created = true;
   fresh.called = table.called;
   table = fresh;
@@ -56,7 +58,7 @@ Knowledge LevelBook::Known(const std::string& path, int guess) {
   Table& table = found == tables_.end() ? gone : found->second;
   bool told = table.expected >= 0;
   table.known = told ? table.expected : guess;
-  return {table.known, table.needed || (!told && guess > 0)};
+  return {table.known, table.needed || (!told && guess > 0), table.stream};
 }
 
 bool LevelBook::Truth(std::string* path, int level) {

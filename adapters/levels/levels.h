@@ -31,6 +31,8 @@ struct Knowledge {
   // It must be written before anything can be deleted: by the database's word or, without one,
   // because its level is below the youngest.
   bool needed = false;
+  // Tables of one stream share their levels: those of one column family. 0 for the default one.
+  uint32_t stream = 0;
 };
 
 // One per process, because listeners and file systems do not know each other. Thread-safe.
@@ -42,8 +44,9 @@ class LevelBook {
   // does not know it, and whether it must be written before anything can be deleted. That is true
   // of the output of compactions and of flushes during opening. `called` is the path at which a
   // MANIFEST's reader looks for the table, if that differs: in the MANIFEST's directory, while the
-  // table is in one of `db_paths`.
-  void Expect(const std::string& path, int level, bool needed, const std::string& called = "");
+  // table is in one of `db_paths`. `stream` is the table's.
+  void Expect(const std::string& path, int level, bool needed, const std::string& called = "",
+              uint32_t stream = 0);
   // The same for a table whose level is decided only after it is written. The youngest level is a
   // good place for it.
   void ExpectFlush(const std::string& path, bool needed);
@@ -74,6 +77,7 @@ class LevelBook {
     bool needed = false;
     bool created = false;
     bool flush = false;
+    uint32_t stream = 0;
     std::string called;  // its key in elsewhere_, if it has one
   };
 

@@ -189,6 +189,7 @@ void WritableFile::TellLevel() {
   imbrex_hints hints = HintsOf(class_);
   hints.level = static_cast<uint8_t>(known.level > 0 ? known.level : 0);
   hints.may_use_reserve = known.needed;
+  hints.stream = known.stream;
   imbrex_writer_set_hints(writer_, &hints);
 }
 

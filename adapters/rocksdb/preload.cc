@@ -51,7 +51,8 @@ class LevelListener : public EventListener {
     const std::string path = Normal(info.file_path);
     const std::string called = Normal(info.db_name) + path.substr(path.rfind('/'));
     const bool recovery = info.reason == TableFileCreationReason::kRecovery;
-    LevelBook::Get().Expect(path, LevelOf(info, compaction), compaction || recovery, called);
+    LevelBook::Get().Expect(path, LevelOf(info, compaction), compaction || recovery, called,
+                            StreamOf(info));
   }
 
   // It has the level of the table to which it belongs. No MANIFEST names its level later.
@@ -59,7 +60,7 @@ class LevelListener : public EventListener {
     const bool compaction = info.reason == BlobFileCreationReason::kCompaction;
     const bool recovery = info.reason == BlobFileCreationReason::kRecovery;
     LevelBook::Get().Expect(Normal(info.file_path), LevelOf(info, compaction),
-                            compaction || recovery);
+                            compaction || recovery, "", StreamOf(info));
   }
 
  private:
@@ -69,6 +70,17 @@ class LevelListener : public EventListener {
     std::lock_guard<std::mutex> lock(mutex_);
     auto job = jobs_.find({info.db_name, info.job_id});
     return job == jobs_.end() ? -1 : job->second;
+  }
+
+  // A column family has levels of its own. Its number is made of its name, so that it is the same
+  // after the next opening (FNV-1a). The default family has 0, like the tables of older drives.
+  static uint32_t StreamOf(const FileCreationBriefInfo& info) {
+    if (info.cf_name == ROCKSDB_NAMESPACE::kDefaultColumnFamilyName) return 0;
+    uint32_t hash = 2166136261u;
+    for (char byte : info.db_name + '\0' + info.cf_name) {
+      hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619u;
+    }
+    return hash;
   }
 
   std::mutex mutex_;
