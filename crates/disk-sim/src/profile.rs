@@ -280,6 +280,15 @@ impl Profile {
         self.electronics.interface_bytes_per_s *= count;
         self.electronics.look_ahead_blocks *= count;
         self.electronics.write_cache_blocks *= count;
+        self.electronics.kept_write_blocks *= count;
+        self
+    }
+
+    /// The same drive with a buffer that keeps what was written last, after it went to the platter: as much as
+    /// the write cache holds. A read of it takes no time at the platter.
+    #[must_use]
+    pub fn keeping_what_it_writes(mut self) -> Profile {
+        self.electronics.kept_write_blocks = self.electronics.write_cache_blocks;
         self
     }
 

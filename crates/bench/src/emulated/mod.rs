@@ -43,7 +43,10 @@ pub(crate) fn drive_in_parts(
         source,
     };
     let profile = Profile::by_name(spec.profile).map_err(|e| failed(e.into()))?;
-    let profile = profile.with_blocks_in_parts(part_count);
+    let mut profile = profile.with_blocks_in_parts(part_count);
+    if spec.keeps_writes {
+        profile = profile.keeping_what_it_writes();
+    }
     let whole = geometry(spec.rule, spec.len_bytes).map_err(|e| failed(e.into()))?;
     let disk = SimDisk::builder(whole)
         .profile(profile)

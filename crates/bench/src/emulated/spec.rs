@@ -16,6 +16,8 @@ pub struct DriveSpec {
     pub part_bytes: u64,
     /// Whether logs and the catalog are on a flash device, which takes no time.
     pub logs_on_flash: bool,
+    /// Whether its buffer keeps what was written last for reads.
+    pub keeps_writes: bool,
     /// The second drive, for a layout that has one.
     pub beside: Option<BesideSpec>,
 }
@@ -38,6 +40,7 @@ impl DriveSpec {
             len_bytes,
             part_bytes: len_bytes,
             logs_on_flash: false,
+            keeps_writes: false,
             beside: None,
         }
     }
@@ -57,6 +60,11 @@ impl DriveSpec {
         DriveSpec { logs_on_flash: true, ..self }
     }
 
+    /// The same drive, with a buffer that keeps what was written last.
+    pub fn keeping_what_it_writes(self) -> DriveSpec {
+        DriveSpec { keeps_writes: true, ..self }
+    }
+
     /// How it differs from another drive for the same layout, in words; empty if it does not.
     pub fn words(&self) -> Vec<String> {
         let rule = match self.rule {
@@ -67,8 +75,9 @@ impl DriveSpec {
             _ => None,
         };
         let flash = self.logs_on_flash.then(|| "logs on flash".to_owned());
+        let keeps = self.keeps_writes.then(|| "buffer keeps what it wrote".to_owned());
         let beside = self.beside.map(|beside| format!("beside {}", beside.profile));
-        rule.into_iter().chain(flash).chain(beside).collect()
+        rule.into_iter().chain(flash).chain(keeps).chain(beside).collect()
     }
 }
 

@@ -56,6 +56,10 @@ pub(crate) struct ElectronicsSpec {
     pub(crate) read_choice_count: u64,
     /// How long a flush takes when everything is on the platter.
     pub(crate) flush_overhead_ns: u64,
+    /// How much written data stays readable in the buffer after it went to the platter. No profile says so:
+    /// makers publish nothing about it.
+    #[serde(skip)]
+    pub(crate) kept_write_blocks: u64,
 }
 
 /// What the head reads on its own after a read.
@@ -79,6 +83,8 @@ pub(crate) struct Mechanics {
     free_at_ns: u64,
     look_ahead: Option<LookAhead>,
     dirty: DirtyExtents,
+    /// What was written last, whether it is on the platter or not.
+    kept: DirtyExtents,
     seek_count: u64,
     busy_until_ns: u64,
     /// What the request that is served now serves.
@@ -109,6 +115,7 @@ impl Mechanics {
             free_at_ns: 0,
             look_ahead: None,
             dirty: DirtyExtents::default(),
+            kept: DirtyExtents::default(),
             seek_count: 0,
             busy_until_ns: 0,
             activity: Activity::default(),
@@ -141,7 +148,7 @@ impl Mechanics {
     pub(crate) fn read(&mut self, now_ns: u64, block: u64, len: u64) -> u64 {
         self.catch_up(now_ns);
         let handed_over_ns = now_ns + self.handover_ns(len);
-        if self.dirty.holds(block, len) {
+        if self.dirty.holds(block, len) || self.kept.holds(block, len) {
             return self.spend(now_ns, handed_over_ns);
         }
         let start_ns = now_ns.max(self.free_at_ns);
@@ -195,6 +202,7 @@ impl Mechanics {
     /// Takes one write that arrives at `now_ns`; returns when the host may go on.
     pub(crate) fn write(&mut self, now_ns: u64, block: u64, len: u64, through: bool) -> u64 {
         self.catch_up(now_ns);
+        self.keep(block, len);
         if through || self.electronics.write_cache_blocks == 0 {
             return self.write_through(now_ns, block, len);
         }
@@ -214,6 +222,19 @@ impl Mechanics {
             left -= piece;
         }
         self.spend(now_ns, at_ns.max(now_ns + self.handover_ns(len)))
+    }
+
+    /// Keeps what is written, and drops what was written first.
+    fn keep(&mut self, block: u64, len: u64) {
+        let capacity = self.electronics.kept_write_blocks;
+        if capacity == 0 {
+            return;
+        }
+        self.kept.add(block, len, self.activity);
+        while let Some(excess) = self.kept.len_blocks().checked_sub(capacity).filter(|n| *n > 0) {
+            let Some((oldest, len)) = self.kept.oldest().next() else { break };
+            self.kept.remove(oldest, len.min(excess));
+        }
     }
 
     fn write_through(&mut self, now_ns: u64, block: u64, len: u64) -> u64 {
@@ -241,12 +262,14 @@ impl Mechanics {
     pub(crate) fn command(&mut self, now_ns: u64, block: u64, len: u64) -> u64 {
         self.catch_up(now_ns);
         self.dirty.remove(block, len);
+        self.kept.remove(block, len);
         self.spend(now_ns, now_ns + self.electronics.command_overhead_ns)
     }
 
     /// The power went: the cache and the buffer are empty.
     pub(crate) fn power_cut(&mut self) {
         self.dirty = DirtyExtents::default();
+        self.kept = DirtyExtents::default();
         self.look_ahead = None;
     }
 

@@ -92,6 +92,32 @@ fn a_cached_write_is_quick_and_a_flush_pays_for_it() {
 }
 
 #[test]
+fn a_buffer_may_keep_what_was_written_last() {
+    let profile = Profile::by_name("hc620").unwrap().scaled(8 << 30).unwrap();
+    let kept_blocks = profile.write_cache_blocks();
+    let read_ns = |profile: &Profile, later_blocks: u64, through: bool| {
+        let mut drive = profile.mechanics(profile.geometry().len());
+        let mut now_ns = drive.write(0, 500_000, 64, through);
+        now_ns = drive.write(now_ns, 0, later_blocks, false);
+        now_ns = drive.flush(now_ns);
+        drive.read(now_ns, 500_000, 64) - now_ns
+    };
+    let keeping = profile.clone().keeping_what_it_writes();
+    for through in [false, true] {
+        let from_platter_ns = read_ns(&profile, 64, through);
+        assert!(from_platter_ns > 1_000_000, "{from_platter_ns} ns");
+        let kept_ns = read_ns(&keeping, kept_blocks - 64, through);
+        assert!(kept_ns < 500_000, "{kept_ns} ns");
+        let dropped_ns = read_ns(&keeping, kept_blocks - 63, through);
+        assert!(dropped_ns > 1_000_000, "a part of it had to go: {dropped_ns} ns");
+    }
+    let mut drive = keeping.mechanics(keeping.geometry().len());
+    let now_ns = drive.write(0, 500_000, 64, true);
+    drive.power_cut();
+    assert!(drive.read(now_ns, 500_000, 64) - now_ns > 1_000_000);
+}
+
+#[test]
 fn an_idle_drive_destages_by_itself() {
     let mut drive = drive();
     let mut now_ns = 0;

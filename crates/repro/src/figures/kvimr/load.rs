@@ -1,9 +1,9 @@
 //! Figures 5 and 6: the whole load, and how it changes as the drive fills.
 
 use super::{
-    AT_REST, CMR, Counts, FIRST_FIT, LOGS_ON_DRIVE, Loaded, NAMES, SHORT_TRACKS, STORES, Setting,
-    WHOLE_TABLES_SCALE, conditions, load, load_in, loaded, loads, loads_with_logs, motivation,
-    percent_above, percent_below, rate_between, serves_load_and_mixes,
+    AT_REST, CMR, Counts, FIRST_FIT, KEEPS_WRITES, LOGS_ON_DRIVE, Loaded, NAMES, SHORT_TRACKS,
+    STORES, Setting, WHOLE_TABLES_SCALE, conditions, load, load_in, loaded, loads, loads_kept,
+    loads_with_logs, motivation, percent_above, percent_below, rate_between, serves_load_and_mixes,
 };
 use crate::chart::{Axis, Chart, Series};
 use crate::figure::{Figure, Runs};
@@ -50,7 +50,8 @@ fn runs(size: &Size) -> Vec<RunSpec> {
     let logs = STORES.iter().map(|store| load_in(size, store, Setting::LogsOnDrive));
     let short = SHORT.iter().map(|store| load_in(size, store, Setting::ShortTracks));
     let first_fit = [load_in(size, CMR, Setting::FirstFit)];
-    paper.chain(logs).chain(short).chain(first_fit).collect()
+    let kept = STORES.iter().map(|store| load_in(size, store, Setting::KeepsWrites));
+    paper.chain(logs).chain(short).chain(first_fit).chain(kept).collect()
 }
 
 /// The stores that also run on short tracks.
@@ -87,6 +88,7 @@ pub(in super::super) const LOAD: Figure = Figure {
 struct Found {
     paper: [Loaded; 5],
     logs: [Loaded; 5],
+    kept: [Loaded; 5],
     /// Seq and CMR are missing.
     short: [Loaded; 5],
     first_fit: Loaded,
@@ -96,17 +98,18 @@ impl Found {
     fn of(page: &mut Page, size: &Size, results: &Results) -> Found {
         let paper = loads(page, size, results);
         let logs = loads_with_logs(page, size, results);
+        let kept = loads_kept(page, size, results);
         let mut of = |store, setting| loaded(page, results, &load_in(size, store, setting));
         let [phases, naive, merged] = SHORT.map(|store| of(store, Setting::ShortTracks));
         let first_fit = of(CMR, Setting::FirstFit);
         let short = [Loaded::NONE, phases, naive, merged, Loaded::NONE];
-        Found { paper, logs, short, first_fit }
+        Found { paper, logs, kept, short, first_fit }
     }
 
     /// Only the paper's setting.
     fn without_conditions(paper: [Loaded; 5]) -> Found {
-        let (logs, short) = ([Loaded::NONE; 5], [Loaded::NONE; 5]);
-        Found { paper, logs, short, first_fit: Loaded::NONE }
+        let [logs, kept, short] = [[Loaded::NONE; 5]; 3];
+        Found { paper, logs, kept, short, first_fit: Loaded::NONE }
     }
 
     fn table(&self) -> Table {
@@ -137,7 +140,9 @@ impl Found {
             add((*name).to_owned(), of);
         }
         add(format!("CMR: {FIRST_FIT}"), &self.first_fit);
-        for (setting, all) in [(LOGS_ON_DRIVE, &self.logs), (SHORT_TRACKS, &self.short)] {
+        let settings =
+            [(LOGS_ON_DRIVE, &self.logs), (SHORT_TRACKS, &self.short), (KEEPS_WRITES, &self.kept)];
+        for (setting, all) in settings {
             for (name, of) in NAMES.iter().zip(all) {
                 add(format!("{name}: {setting}"), of);
             }
@@ -170,6 +175,7 @@ fn claims(found: &Found) -> Vec<Claim> {
             "%",
         )
         .under(LOGS_ON_DRIVE, cmr(&found.logs, &found.logs[4]))
+        .under(KEEPS_WRITES, cmr(&found.kept, &found.kept[4]))
         .under(FIRST_FIT, cmr(&found.paper, &found.first_fit)),
     ];
     let compaction: fn(&Counts) -> f64 = |of| of.compaction_s;
@@ -207,6 +213,7 @@ fn times(what: &str, paper: f64, found: &Found, pair: Pair) -> Claim {
     let ratio = |of: &[Loaded; 5]| over(of[pair.0].rate, of[pair.1].rate);
     Claim::new(what, Better::Larger, paper, ratio(&found.paper), "x")
         .under(LOGS_ON_DRIVE, ratio(&found.logs))
+        .under(KEEPS_WRITES, ratio(&found.kept))
 }
 
 fn more(what: &str, paper: f64, found: &Found) -> Claim {
@@ -214,6 +221,7 @@ fn more(what: &str, paper: f64, found: &Found) -> Claim {
     let percent = |of: &[Loaded; 5]| percent_above(of[a].rate, of[b].rate);
     Claim::new(what, Better::Larger, paper, percent(&found.paper), "%")
         .under(LOGS_ON_DRIVE, percent(&found.logs))
+        .under(KEEPS_WRITES, percent(&found.kept))
 }
 
 /// By how many percent the first store of a pair has less of something.
@@ -226,6 +234,7 @@ fn cut(what: &str, paper: f64, found: &Found, count: fn(&Counts) -> f64, pair: P
     let rest = below(&found.paper, |loaded| count(&loaded.rest), pair);
     Claim::new(what, Better::Larger, paper, put(&found.paper), "%")
         .under(LOGS_ON_DRIVE, put(&found.logs))
+        .under(KEEPS_WRITES, put(&found.kept))
         .under(AT_REST, rest)
 }
 

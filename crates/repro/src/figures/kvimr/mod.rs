@@ -100,12 +100,16 @@ enum Setting {
     ShortTracks,
     /// CMR fills the lowest free addresses, without regard to tracks.
     FirstFit,
+    /// The drive's buffer keeps what it wrote last, so that a rewrite reads back no track that it has just
+    /// saved. Makers do not publish whether a buffer does.
+    KeepsWrites,
 }
 
 /// The settings in words.
 const LOGS_ON_DRIVE: &str = "log and catalog on the drive";
 const SHORT_TRACKS: &str = "32 tracks of 256 KB per table";
 const FIRST_FIT: &str = "CMR places first fit";
+const KEEPS_WRITES: &str = "a drive buffer that keeps 8 MB of what it wrote";
 const AT_REST: &str = "including the work left after the load";
 
 /// The run of `phases` on `layout`, with tables that have `table_bytes` in the paper.
@@ -128,6 +132,9 @@ fn spec_of(
     let mut drive = DriveSpec::whole("st500dm002", rule, sized(size).bytes(DRIVE_BYTES));
     if setting != Setting::LogsOnDrive {
         drive = drive.with_logs_on_flash();
+    }
+    if setting == Setting::KeepsWrites {
+        drive = drive.keeping_what_it_writes();
     }
     let usual = table_len_bytes(size, TABLE_LEN_BYTES);
     let tune = Tune {
@@ -283,6 +290,11 @@ fn loads(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
 /// The loads of the five stores with the log and the catalog on the drive.
 fn loads_with_logs(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
     STORES.map(|store| loaded(page, results, &load_in(size, store, Setting::LogsOnDrive)))
+}
+
+/// The loads of the five stores on a drive whose buffer keeps what it wrote.
+fn loads_kept(page: &mut Page, size: &Size, results: &Results) -> [Loaded; 5] {
+    STORES.map(|store| loaded(page, results, &load_in(size, store, Setting::KeepsWrites)))
 }
 
 /// By how many percent `ours` is below `theirs`; NaN if either is NaN or `theirs` is 0.
