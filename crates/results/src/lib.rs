@@ -19,12 +19,14 @@
 //!   P4  A command that writes into a data file changes only what it measured: the command, the tables of the same
 //!       titles, commit and date. Commit and date are empty if the command does not know them, so that P3 asks for them.
 //!
-//! A data file has more tables than its page shows: the page shows the first and counts the others.
+//! A data file has more tables than its page shows: the page shows the first and counts the others. One page more,
+//! the headline claims, has figures of several data files (`headlines`).
 //!
 //! Not here: the measurements (the commands), reading and writing files (the commands and `cargo xtask results`).
 
 mod chart;
 mod data;
+mod headlines;
 mod measured;
 mod page;
 mod site;

@@ -25,7 +25,7 @@ pub(crate) fn title(page: &str) -> &str {
     page.lines().next().unwrap_or_default().trim_start_matches("# ")
 }
 
-fn between_markers(page: &str, block: &str) -> Result<String, String> {
+pub(crate) fn between_markers(page: &str, block: &str) -> Result<String, String> {
     let (before, rest) = page.split_once(START).ok_or(format!("no line {:?}", START.trim()))?;
     let (_, after) = rest.split_once(END).ok_or(format!("no line {END:?}"))?;
     Ok(format!("{before}{START}{block}{END}{after}"))

@@ -2,6 +2,7 @@
 
 use crate::chart;
 use crate::data::Data;
+use crate::headlines::Headlines;
 use crate::page;
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ pub const PAGE_LEN_BYTES_MAX: usize = 6 * 1024;
 /// The directory of the pages, from the root of the tree.
 pub const RESULTS_DIR: &str = "docs/results/";
 const INDEX: &str = "docs/results/README.md";
+/// The page of headline claims, and what it is made of.
+const HEADLINES: [&str; 2] = ["docs/results/headlines.json", "docs/results/headlines.md"];
 
 /// A file that is not as its data say, and why.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,6 +61,7 @@ pub fn faults<'a>(
 pub fn site<'a>(paths: &[&str], text: impl Fn(&str) -> Option<&'a str>) -> Site {
     let mut wanted = Site { files: BTreeMap::new(), faults: Vec::new() };
     let mut index = Vec::new();
+    let mut all_data = BTreeMap::new();
     for path in paths {
         let name = path.strip_prefix(RESULTS_DIR).and_then(|path| path.strip_prefix("data/"));
         let Some(name) = name.and_then(|name| name.strip_suffix(".json")) else { continue };
@@ -76,12 +80,23 @@ pub fn site<'a>(paths: &[&str], text: impl Fn(&str) -> Option<&'a str>) -> Site 
             Ok(old) => match page::filled(old, name, &data) {
                 Ok(new) => {
                     wanted.faults.extend(page_faults(&page_path, &new, &data));
-                    index.push((name.to_owned(), page::title(&new).to_owned(), data.question));
+                    let title = page::title(&new).to_owned();
+                    index.push((name.to_owned(), title, data.question.clone()));
                     wanted.files.insert(page_path, new);
                 }
                 Err(what) => wanted.faults.push(Fault::new(&page_path, what)),
             },
             Err(what) => wanted.faults.push(Fault::new(&page_path, what)),
+        }
+        all_data.insert(name.to_owned(), data);
+    }
+    let [spec_path, page_path] = HEADLINES;
+    if let Some(spec) = text(spec_path) {
+        let block = Headlines::parse(spec).and_then(|spec| spec.block(&all_data));
+        let old = text(page_path).unwrap_or_default();
+        match block.and_then(|block| page::between_markers(old, &block)) {
+            Ok(new) => drop(wanted.files.insert(page_path.to_owned(), new)),
+            Err(what) => wanted.faults.push(Fault::new(spec_path, what)),
         }
     }
     match page::index(text(INDEX).unwrap_or_default(), &index) {

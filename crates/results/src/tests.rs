@@ -121,3 +121,49 @@ fn a_new_data_file_gives_a_page_and_asks_for_what_only_a_person_knows() {
     let nothing = Measured { tables: Vec::new(), ..measured("", "") };
     assert_eq!(nothing.into_text(None).unwrap_err(), "nothing was measured");
 }
+
+/// A page of claims takes its figures from the data of others, and does not say what they do not.
+#[test]
+fn headlines_agree_with_the_data_that_they_name() {
+    let spec = |ours: &str, held: &str, since: &str| {
+        format!(
+            r#"{{"papers": [{{"paper": "Gear", "more": "there", "equal": "one drive", "since": "{since}",
+            "change": "It was mended", "rows": [{{"claim": "fast", "paper": "=2", "ours": "{ours}",
+            "equal": "=-", "out": "=met", "held": "{held}", "why": "no reason"}}]}}]}}"#
+        )
+    };
+    let page =
+        "# All\n\n<!-- results: written by `cargo xtask results` -->\n<!-- end of results -->\n";
+    let site = |spec: &str| {
+        let data = Data::parse(DATA).unwrap();
+        let filled = crate::page::filled(EMPTY, "speed", &data).unwrap();
+        let files = [
+            ("docs/results/README.md", INDEX),
+            ("docs/results/data/speed.json", DATA),
+            ("docs/results/headlines.json", spec),
+            ("docs/results/headlines.md", page),
+            ("docs/results/speed.md", &filled),
+        ];
+        let paths = files.map(|(path, _)| path);
+        let site = crate::site(&paths, |path| {
+            files.iter().find(|(name, _)| *name == path).map(|(_, text)| *text)
+        });
+        let faults: Vec<_> = site.faults.iter().map(|fault| fault.what.clone()).collect();
+        (site.files.get("docs/results/headlines.md").cloned().unwrap_or_default(), faults)
+    };
+    const PLACE: &str = "speed | Puts a second | `gear` | puts";
+    let (page, faults) = site(&spec(PLACE, "yes", "2026-11-20"));
+    assert!(faults.is_empty(), "{faults:?}");
+    assert!(page.contains("| fast | 2 | 12,000 | - | **yes** | no reason |"), "{page}");
+    let (page, _) = site(&spec(PLACE, "by_condition", "2026-11-21"));
+    assert!(page.contains("| 12,000† | - | by a condition |"), "{page}");
+    assert!(page.contains("† of `abc1234` of 2026-11-20. It was mended."), "{page}");
+    let refused = |spec: &str, why: &str| {
+        let (_, faults) = site(spec);
+        assert!(faults.len() == 1 && faults[0].contains(why), "{faults:?}");
+    };
+    refused(&spec(PLACE, "no", "2026-11-20"), "H2");
+    refused(&spec("speed | Puts a second | `geer` | puts", "yes", "2026-11-20"), "no such row");
+    refused(&spec("speed | Gets | `gear` | puts", "yes", "2026-11-20"), "no such table");
+    refused(&spec("speed | Puts a second | `gear` | gets", "yes", "2026-11-20"), "no such column");
+}
