@@ -90,7 +90,8 @@ struct Loaded {
 
 impl Bench {
     fn new(spec: &RunSpec, seed: u64) -> Result<Bench, BenchError> {
-        let layout = Layout::by_name(spec.layout).map_err(BenchError::layout)?;
+        // Figures are about what was published, whatever sizes the layout of that name has.
+        let layout = Layout::by_name(spec.layout).map_err(BenchError::layout)?.as_published();
         let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
         let drive = drive(&spec.drive, &runtime)?;
         let geometry = *drive.geometry();

@@ -5,8 +5,9 @@
 
 use super::error::{LayoutError, nearest};
 use super::recipe::{
-    EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, kvimr, lazy,
-    lazy_flash, lazy_tracks, leveldb, offload, sets, smrdb, smrdb_leveled, unit_len,
+    EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, gear_paper,
+    kvimr, lazy, lazy_flash, lazy_tracks, leveldb, offload, sets, sets_paper, smrdb, smrdb_leveled,
+    smrdb_paper, unit_len,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
 use imbrex_files::tiers::FlashOptions;
@@ -121,6 +122,15 @@ const TABLE: &[Entry] = &[
         summary: "a table a band; two levels of overlapping runs, merged where they are least sequential",
     },
     Entry {
+        name: "smrdb-paper",
+        recording: Zoned,
+        over: Drive,
+        placement: "band-per-table",
+        engine: smrdb_paper,
+        source: "Pitchumani's thesis, chapter 3: SMRDB-SOC",
+        summary: "as smrdb, with what was published: no compression, overlaps up to 16 deep",
+    },
+    Entry {
         name: "smrdb-leveled",
         recording: Zoned,
         over: Drive,
@@ -148,11 +158,20 @@ const TABLE: &[Entry] = &[
         summary: "a compaction's tables as one set, in bands of chosen length between guards",
     },
     Entry {
+        name: "sealdb-paper",
+        recording: Shingled,
+        over: Drive,
+        placement: "dynamic-bands",
+        engine: sets_paper,
+        source: "SEALDB",
+        summary: "as sealdb, with the published sizes: LevelDB's tables of 4 MiB, no filters",
+    },
+    Entry {
         name: "sets-banded",
         recording: Shingled,
         over: FixedBands,
         placement: "sets",
-        engine: sets,
+        engine: sets_paper,
         source: "SEALDB, fig. 14",
         summary: "a compaction's tables as one set, on fixed bands",
     },
@@ -184,6 +203,15 @@ const TABLE: &[Entry] = &[
         summary: "each level in zones of its own; compaction in windows that empty whole zones",
     },
     Entry {
+        name: "gear-paper",
+        recording: Zoned,
+        over: Drive,
+        placement: "zone-per-level",
+        engine: gear_paper,
+        source: "GearDB",
+        summary: "as gear, with the published sizes: LevelDB's tables of 4 MiB, no filters",
+    },
+    Entry {
         name: "leveldb-zones",
         recording: Zoned,
         over: Drive,
@@ -208,7 +236,7 @@ const TABLE: &[Entry] = &[
         placement: "track-tiers",
         engine: kvimr,
         source: "KVIMR, KVIMR-M",
-        summary: "the largest level in bottom tracks, all others on top; rewrites merged by table",
+        summary: "the largest level in bottom tracks, all others on top; for stores that are loaded once",
     },
     Entry {
         name: "imr-n",
@@ -244,7 +272,7 @@ const TABLE: &[Entry] = &[
         placement: "track-tiers-fullest",
         engine: kvimr,
         source: "Imbrex, after KVIMR-M",
-        summary: "the level with most tables in bottom tracks, and those after it; else as imr-m",
+        summary: "as imr-m, but the level with most tables in bottom tracks; for stores that overwrite",
     },
     Entry {
         name: "imbrex-tracks",
@@ -336,6 +364,12 @@ impl Layout {
     /// What it is, in one line.
     pub fn summary(self) -> &'static str {
         self.0.summary
+    }
+
+    /// The layout with the sizes of the publication that this one follows; itself, if they are its own.
+    pub fn as_published(self) -> Layout {
+        let name = format!("{}-paper", self.name());
+        Layout::all().find(|layout| layout.name() == name).unwrap_or(self)
     }
 
     /// Where it was published.

@@ -9,7 +9,7 @@
 //! the store knows where its tables lie.
 
 use imbrex_disk::{Blocks, Geometry, Rule};
-use imbrex_engine::{CompactionKind, Options};
+use imbrex_engine::{CompactionKind, KeyspaceOptions, Options};
 use imbrex_files::PlacementOptions;
 use imbrex_files::tiers::FlashOptions;
 use imbrex_translate::BandOptions;
@@ -35,7 +35,7 @@ const BAND_PER_TABLE: &str = "band-per-table";
 /// most so small a share of the drive. Source: the thesis, section 5.3.
 pub(crate) const OFFLOAD_BAND_LEN_BYTES: u64 = 64 << 20;
 
-/// How long a drive with offloading is idle before it compacts ahead; the thesis only says "a while".
+/// How long a drive is idle before it compacts ahead; the thesis on offloading only says "a while".
 const EAGER_AFTER_NS: u64 = 5_000_000_000;
 const OFFLOAD_LEVEL_BAND_COUNT: u64 = 10;
 const OFFLOAD_SHARE: u64 = 20;
@@ -261,21 +261,82 @@ pub fn unit_len(geometry: &Geometry, table_len_bytes: u64) -> Blocks {
     Blocks::new(len.get().next_multiple_of(top_len.max(1)))
 }
 
-/// GearDB: LevelDB's sizes, compaction in windows, whole tables read.
-pub(crate) fn gear(_: &Geometry) -> Options {
+/// How much a product's compaction reads of each input at a time. That takes three times as long as the
+/// seek before it, and inputs are a score at most.
+const PRODUCT_READ_LEN_BYTES: usize = 4 << 20;
+
+/// How many tables of SMRDB may cover one key, in the product: each costs a scan a seek.
+const PRODUCT_OVERLAP_COUNT_MAX: u32 = 8;
+
+/// A published compaction with what a user expects around it: filters, compression, tables and memtables of
+/// the default store, scans that begin with a long read, and compaction ahead of need on an idle drive.
+fn as_product(keyspace: KeyspaceOptions, geometry: &Geometry) -> Options {
+    Options {
+        compaction_read_len_bytes: PRODUCT_READ_LEN_BYTES,
+        eager_after_ns: EAGER_AFTER_NS,
+        keyspace,
+        ..default_engine(geometry)
+    }
+}
+
+/// GearDB's windows in the default store.
+pub(crate) fn gear(geometry: &Geometry) -> Options {
+    let keyspace =
+        KeyspaceOptions { compaction: CompactionKind::Gear, ..KeyspaceOptions::default() };
+    as_product(keyspace, geometry)
+}
+
+/// GearDB as published: LevelDB's sizes, compaction in windows, whole tables read.
+pub(crate) fn gear_paper(_: &Geometry) -> Options {
     let mut options = Options::leveldb_1_19();
     options.compaction_read_len_bytes = WHOLE_TABLE_LEN_BYTES;
     options.keyspace.compaction = CompactionKind::Gear;
     options
 }
 
-/// SEALDB's sets, on whatever they are placed.
-pub(crate) fn sets(_: &Geometry) -> Options {
+/// How many tables a drive has at least, with sets: a set is about ten, and gives its space back whole.
+const SET_TABLES_PER_DRIVE_MIN: u64 = 1024;
+const SET_TABLE_LEN_BYTES_MIN: u64 = 1 << 20;
+
+/// SEALDB's sets in the default store, with shorter tables on a short drive. A set is what one victim merges,
+/// as published: it is in memory until it is placed.
+pub(crate) fn sets(geometry: &Geometry) -> Options {
+    let (sets, usual) = (KeyspaceOptions::set_aware(), KeyspaceOptions::default());
+    let table_len_bytes = geometry.len().bytes() / SET_TABLES_PER_DRIVE_MIN;
+    let table_len_bytes = table_len_bytes.clamp(SET_TABLE_LEN_BYTES_MIN, usual.table_len_bytes);
+    let keyspace = KeyspaceOptions {
+        table_len_bytes,
+        base_level_len_bytes: usual.base_level_len_bytes / usual.table_len_bytes * table_len_bytes,
+        compaction: sets.compaction,
+        victim_order: sets.victim_order,
+        victim_growth: sets.victim_growth,
+        ..KeyspaceOptions::default()
+    };
+    as_product(keyspace, geometry)
+}
+
+/// SEALDB's sets as published, on whatever they are placed.
+pub(crate) fn sets_paper(_: &Geometry) -> Options {
     Options::set_aware()
 }
 
-/// SMRDB: a table a band, two levels of overlapping runs.
+/// SMRDB: a table a band, two levels of overlapping runs. Its memtable stays as long as a band.
 pub(crate) fn smrdb(geometry: &Geometry) -> Options {
+    let band = smrdb_paper(geometry);
+    let keyspace = KeyspaceOptions {
+        compression: KeyspaceOptions::default().compression,
+        overlap_count_max: PRODUCT_OVERLAP_COUNT_MAX,
+        ..band.keyspace
+    };
+    Options {
+        memtable_len_bytes: band.memtable_len_bytes,
+        log_len_bytes_max: band.log_len_bytes_max,
+        ..as_product(keyspace, geometry)
+    }
+}
+
+/// SMRDB as published.
+pub(crate) fn smrdb_paper(geometry: &Geometry) -> Options {
     Options::smrdb(band_len_bytes(geometry))
 }
 

@@ -50,7 +50,8 @@ fn a_small_store_on_15_tb_is_opened_with_the_reads_of_the_guide() {
         ("imr-m", 13),
         ("leveled-first-fit", 13),
         ("leveldb-cmr", 9),
-        ("sealdb", 9),
+        ("sealdb", 13),
+        ("sealdb-paper", 9),
         ("sets-banded", 4),
     ];
     for (name, expected_mib) in imbrex_clockwork::share_of(layouts) {
