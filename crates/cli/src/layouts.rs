@@ -8,13 +8,14 @@ use crate::session::Session;
 use imbrex::Layout;
 use serde_json::json;
 
-/// On which drives the shares were measured, and what a smaller drive sustains.
+/// On which drives the shares were measured, and what a smaller drive sustains. `gear`, `sealdb` and `smrdb`
+/// had the published sizes then.
 ///
 /// Source: docs/results/full_drives.md and steady.md; drives of 56 to 73 MiB: `imbrex bench shares --num 13000
 /// --shares 70,80,90 --layouts leveled-zones,imbrex-zones,imbrex,gear,leveled-first-fit,smrdb`.
 const ABOUT_FULL: &str = "full: the share of the drive that live data may take under uniform overwrites, measured \
-on drives of 220 MiB to\n3.2 GiB. Smaller drives sustain less: at 64 MiB, 80 % instead of 90 %, and smrdb less \
-than 70 %.\n`imbrex bench shares --layouts NAME` measures it.";
+on drives of 220 MiB to\n3.2 GiB. Smaller drives sustain less: at 64 MiB, 80 % instead of 90 %, and smrdb-paper \
+less than 70 %.\n`imbrex bench shares --layouts NAME` measures it.";
 
 /// Arguments of `imbrex layouts`.
 #[derive(clap::Args, Debug)]

@@ -61,9 +61,9 @@ type Count = fn(&WorkCounts) -> u64;
 #[test]
 fn every_step_of_the_layouts_is_cut_midway() {
     let told: [(&str, &[(&str, Count)]); 8] = [
-        ("layout-gear", &[("turns", |d| d.turn_count), ("cut turns", |d| d.cut_turn_count)]),
+        ("layout-gear-paper", &[("turns", |d| d.turn_count), ("cut turns", |d| d.cut_turn_count)]),
         (
-            "layout-sealdb",
+            "layout-sealdb-paper",
             &[
                 ("sets", |d| d.set_count),
                 ("cut sets", |d| d.cut_set_count),
@@ -88,7 +88,7 @@ fn every_step_of_the_layouts_is_cut_midway() {
             &[("rewrites", |d| d.band_rewrite_count), ("cut ones", |d| d.cut_rewrite_count)],
         ),
         ("layout-leveldb-greedy", &[("cut cleanings", |d| d.cut_cleaning_count)]),
-        ("layout-smrdb", &[("merges within level 1", |d| d.overlap_merge_count)]),
+        ("layout-smrdb-paper", &[("merges within level 1", |d| d.overlap_merge_count)]),
     ];
     for (name, counts) in share_of(told) {
         check_happens(name, counts);
@@ -135,7 +135,7 @@ fn full_drives_of_whole_zones_open_and_take_deletes() {
         // Once, short tables of deletes filled level 0, and no compaction fitted.
         ("layout-smrdb-leveled", 0x7591),
         // Once, compaction took the room of deletes, and a checkpoint kept its inputs.
-        ("layout-smrdb", 0x75fa),
+        ("layout-smrdb-paper", 0x75fa),
     ];
     for (scenario, seed) in stories {
         let scenario = Scenario::by_name(scenario).unwrap();
