@@ -79,7 +79,7 @@ fn every_figure_of_the_five_documents_is_there() {
     let names: Vec<&str> = figures().iter().map(|figure| figure.name).collect();
     assert_eq!(names, WANTED);
     assert_eq!(figures_named("all").unwrap().len(), WANTED.len());
-    assert_eq!(figures_named("sealdb").unwrap().len(), 10);
+    assert_eq!(figures_named("sealdb").unwrap().len(), 11);
     assert_eq!(figures_named("thesis-3.9").unwrap().len(), 1);
     assert_eq!(figures_named("kvimr").unwrap().len(), 9);
     assert_eq!(figures_named("thesis-5").unwrap().len(), 6);
