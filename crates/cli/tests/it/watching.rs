@@ -81,7 +81,9 @@ fn a_recording_is_watched_and_served() {
     let json: serde_json::Value =
         serde_json::from_str(&imbrex(&["watch", &path, "--format", "json"]).ok()).unwrap();
     assert_eq!(json[1]["head"]["layout"], "gear");
-    assert_eq!(json[0]["frame"]["store"]["user_ops"], json[1]["frame"]["store"]["user_ops"]);
+    // Each store draws its last frame by the time of its own drive.
+    let ops = |store: usize| json[store]["frame"]["store"]["user_ops"].as_u64().unwrap();
+    assert!(ops(0) > 0 && ops(0).abs_diff(ops(1)) <= 1024, "{} and {}", ops(0), ops(1));
 
     let page = Page::start(&["serve", "http", &path, "--listen", "127.0.0.1:0"]);
     let document = page.get("/", "");

@@ -107,7 +107,7 @@ fn a_buffer_may_keep_what_was_written_last() {
         let from_platter_ns = read_ns(&profile, 64, through);
         assert!(from_platter_ns > 1_000_000, "{from_platter_ns} ns");
         let kept_ns = read_ns(&keeping, kept_blocks - 64, through);
-        assert!(kept_ns < 500_000, "{kept_ns} ns");
+        assert!(kept_ns < 900_000, "the command and the transfer: {kept_ns} ns");
         let dropped_ns = read_ns(&keeping, kept_blocks - 63, through);
         assert!(dropped_ns > 1_000_000, "a part of it had to go: {dropped_ns} ns");
     }

@@ -375,8 +375,8 @@ fn a_moved_table_begins_no_level() {
     let mut copy = Namespace::default();
     namespace.checkpoint_edits().into_iter().for_each(|edit| drop(copy.apply(edit).unwrap()));
     assert_eq!(copy, namespace);
-    assert_eq!((copy.largest_written_level(), copy.fullest_level_of(0)), (3, 5));
-    assert_eq!(copy.largest_written_level_of(0), 3);
+    assert_eq!((copy.largest_written_level(), copy.fullest_level_of(2)), (3, 5));
+    assert_eq!(copy.largest_written_level_of(2), 3);
     assert_eq!(copy.file(FileId(1)).unwrap().level, 5);
     for name in ["a", "b"] {
         copy.apply(Edit::SetLevel { name: name.into(), level: 3 }).unwrap();

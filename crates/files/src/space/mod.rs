@@ -379,17 +379,17 @@ impl SpaceMap {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)
     }
 
-    /// See [`Spans::deadest`].
+    /// See `Spans::deadest`.
     pub fn deadest_span(&self) -> Option<BlockRange> {
         self.unzoned.as_ref()?.spans.deadest(self.free())
     }
 
-    /// See [`Spans::most_worth_moving`].
+    /// See `Spans::most_worth_moving`.
     pub(crate) fn span_worth_moving(&self) -> Option<BlockRange> {
         self.unzoned.as_ref()?.spans.most_worth_moving(self.free(), self.runs())
     }
 
-    /// See [`Spans::dissolvable`].
+    /// See `Spans::dissolvable`.
     pub(crate) fn dissolvable_spans(&self) -> Vec<(BlockRange, Blocks)> {
         let spans = self.unzoned.iter().flat_map(|unzoned| unzoned.spans.dissolvable());
         spans.collect()

@@ -34,7 +34,7 @@
 //! the new one is almost the same.
 //!
 //! Source: GearDB (FAST 2019). Deviations: docs/decisions/0012-gear-compaction.md and
-//! docs/decisions/0080-gear-as-published.md.
+//! docs/decisions/0081-gear-as-published.md.
 
 use crate::compaction::plan::{Plan, Reason, Windows, Work};
 use crate::compaction::policy::gear_turn::{GearTurn, has_below};
@@ -226,7 +226,10 @@ fn written_unless_whole(situation: &Situation<'_>, plan: Plan) -> Plan {
     if plan.work == Work::Merge || is_whole() {
         return plan;
     }
-    let written = Plan { work: Work::Merge, ..plan.clone() };
+    let mut written = Plan { work: Work::Merge, ..plan.clone() };
+    // Tables that move lie in gaps of the next level. One that is written may not span such a table (P1).
+    let output = &mut written.outputs[0];
+    output.staying = situation.version.levels[usize::from(output.level)].overlapping(&plan.range);
     if situation.fits(&written) { written } else { plan }
 }
 

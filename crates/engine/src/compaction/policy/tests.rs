@@ -153,12 +153,12 @@ impl Paper {
         for table in plan.tables() {
             self.version.remove(table.meta.id).unwrap();
         }
-        if let Some(routes) = &plan.routes {
-            self.apply_routes(plan, routes);
-        } else if plan.work == Work::Move {
+        if plan.work == Work::Move {
             for table in plan.tables() {
                 self.version.insert(plan.output().level, plan.output().run, Arc::clone(table));
             }
+        } else if plan.routes.is_some() || !plan.output().staying.is_empty() {
+            self.apply_by_key(plan);
         } else {
             let mut meta = meta(self.next_id, "", "", plan.len_bytes());
             self.next_id += 1;
@@ -177,16 +177,17 @@ impl Paper {
         self.version.check().unwrap();
     }
 
-    /// Gives each output level the end keys that are routed to it, in tables that end before the
-    /// next staying one.
-    fn apply_routes(&mut self, plan: &Plan, routes: &Routes) {
+    /// Gives each output level the end keys that go to it, in tables that end before the next staying
+    /// one.
+    fn apply_by_key(&mut self, plan: &Plan) {
         let mut keys: BTreeMap<(usize, Bytes), u64> = BTreeMap::new();
         for input in &plan.inputs {
             for table in &input.tables {
                 let ends = BTreeSet::from([&table.meta.smallest, &table.meta.largest]);
                 let len_bytes = table.meta.len_bytes / ends.len() as u64;
                 for key in ends {
-                    let output = routes.at(input.level, key).output;
+                    let routes = plan.routes.as_ref();
+                    let output = routes.map_or(0, |routes| routes.at(input.level, key).output);
                     *keys.entry((output, key.clone())).or_default() += len_bytes;
                 }
             }
