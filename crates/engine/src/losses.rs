@@ -6,6 +6,7 @@
 //!            a data block                the keys between two separators
 //!            a value stored in a log     one key
 //!   log      a frame                     the writes up to the next record that begins in a whole frame
+//!            a gap in the numbers        the writes in it
 //! ```
 //!
 //! Not here: the code that skips them ([`crate::table`], [`crate::wal`], [`crate::open::recover`]).
@@ -42,7 +43,12 @@ impl Losses {
         Ok(())
     }
 
-    /// Records which keys are lost with damage that [`Losses::pass`] recorded.
+    /// Records a loss that a gap shows, rather than an error.
+    pub(crate) fn note(&self, sentence: String) {
+        self.0.lock().insert(sentence);
+    }
+
+    /// Records which keys are lost with damage that [`Losses::pass`] or [`Losses::note`] recorded.
     pub(crate) fn note_keys(&self, keys: LostKeys) {
         self.1.lock().insert(keys);
     }

@@ -320,21 +320,20 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
         // Tables may be newer than the remaining logs.
         let tables = state.keyspaces.values().flat_map(|entry| entry.version.tables());
         last_seq = tables.map(|slot| slot.meta.seq_max).fold(last_seq, Seq::max);
-        // Logs may be missing between two others.
-        let mut log_end = Seq(0);
-        for (index, source) in logs.sources.iter().enumerate() {
-            let mut apply = |_, batch: BatchView<'_>| apply(index, batch);
-            let one = match &store.losses {
-                None => replay(std::slice::from_ref(source), Before::After(log_end), &mut apply)?,
-                Some(losses) => {
-                    let is_newest = index + 1 == logs.sources.len();
-                    salvage(source, is_newest, log_end, losses, &mut apply)?
-                }
-            };
+        let replayed = match &store.losses {
+            None => replay_apart(&logs.sources, &mut apply)?,
+            Some(losses) => {
+                // Logs on a missing flash drive leave gaps. Any other gap is a loss.
+                let is_whole = !store.files.is_in_part();
+                let before =
+                    if is_whole { Before::Flushed(flushed) } else { Before::After(Seq(0)) };
+                salvage(&logs.sources, before, losses, &mut apply)?
+            }
+        };
+        for one in replayed {
             recovery.note(&one);
-            log_end = one.last_seq.unwrap_or(log_end);
+            last_seq = last_seq.max(one.last_seq.unwrap_or(last_seq));
         }
-        last_seq = last_seq.max(log_end);
     } else {
         let replayed = replay(&logs.sources, Before::Flushed(flushed), &mut apply)?;
         recovery.note(&replayed);
@@ -343,6 +342,22 @@ fn read_logs(store: &Store, recovery: &mut Recovery) -> Result<(), EngineError> 
     store.publish(last_seq);
     store.writer.lock().next_seq = Seq(last_seq.0 + 1);
     Ok(())
+}
+
+/// Replays each log by itself: logs may be missing between two others.
+fn replay_apart(
+    sources: &[LogSource],
+    apply: &mut dyn FnMut(usize, BatchView<'_>) -> Result<(), EngineError>,
+) -> Result<Vec<Replayed>, EngineError> {
+    let mut log_end = Seq(0);
+    let mut replayed = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let mut apply = |_, batch: BatchView<'_>| apply(index, batch);
+        let one = replay(std::slice::from_ref(source), Before::After(log_end), &mut apply)?;
+        log_end = one.last_seq.unwrap_or(log_end);
+        replayed.push(one);
+    }
+    Ok(replayed)
 }
 
 /// Adds the operations of `batch` in `log` to memtables, except those that are in tables.

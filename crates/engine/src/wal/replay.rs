@@ -5,7 +5,8 @@
 //!   000008.log   #15 #16 ??                torn: the newest, so #16 is where the store ends
 //! ```
 //!
-//! [`salvage`] reads as much as possible of a damaged log.
+//! [`salvage`] reads as much as possible of damaged logs. It knows each refusal of a replay as a loss:
+//! a store that does not open for damage to its logs never looks whole in a salvage.
 
 use crate::EngineError;
 use crate::batch::BatchView;
@@ -13,6 +14,7 @@ use crate::key::Seq;
 use crate::losses::{Losses, LostKeys};
 use imbrex_files::{FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, Flaw, LogBounds, Position};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A log to replay.
@@ -110,69 +112,139 @@ pub(crate) fn replay(
     Ok(replayed)
 }
 
-/// Passes the readable batches of a possibly damaged log to `apply`, and records the rest in
-/// `losses`. The log begins after `before`. Writes may be missing, in it and before it.
+/// Passes the readable batches of possibly damaged `logs`, oldest first, to `apply`, together with
+/// the index of their log. Records the rest in `losses`: whatever [`replay`] refuses is a loss.
+/// Returns the result of each log.
 ///
 /// # Errors
 /// [`EngineError::Version`], and any [`EngineError::Files`] that is not damage.
 pub(crate) fn salvage(
-    log: &LogSource,
-    is_newest: bool,
-    before: Seq,
+    logs: &[LogSource],
+    before: Before,
     losses: &Losses,
     apply: &mut dyn FnMut(usize, BatchView<'_>) -> Result<(), EngineError>,
-) -> Result<Replayed, EngineError> {
-    let name = log.file.name();
-    let failed = |source| EngineError::Files { what: format!("reading the log {name}"), source };
-    let mut scratch = Vec::new();
-    let read = |offset: u64, buf: &mut [u8]| -> Result<(), FilesError> {
-        buf.copy_from_slice(log.file.read_at(offset, buf.len(), &mut scratch)?);
-        Ok(())
-    };
-    // Lost writes may be of any key.
-    let pass = |error: EngineError, what: &str| {
-        losses.pass(error, what)?;
-        losses.note_keys(LostKeys { file: Some(name.to_owned()), ..LostKeys::default() });
-        Ok::<(), EngineError>(())
-    };
-    let mut replayed = Replayed::default();
-    let mut decoder = Decoder::passing(log.extent(), read, FilesError::is_damage).looking_far();
-    loop {
-        while let Some(record) = decoder.next_record().map_err(failed)? {
-            if record.bytes.is_empty() {
-                continue;
-            }
-            let offset = offset_of(record.position);
-            let batch = match BatchView::decode(record.bytes) {
-                Ok(batch) => batch,
-                Err(damage) => {
-                    let reason = format!("{} at byte {}", damage.reason, damage.offset);
-                    pass(damaged(name, offset, reason), "one batch")?;
+) -> Result<Vec<Replayed>, EngineError> {
+    let mut salvaged = Vec::new();
+    let mut last_seq = None;
+    for (index, log) in logs.iter().enumerate() {
+        let is_newest = index + 1 == logs.len();
+        let salvage = Salvage { log, is_newest, before, last_seq, losses };
+        let one = salvage.run(&mut |batch| apply(index, batch))?;
+        last_seq = one.last_seq.or(last_seq);
+        salvaged.push(one);
+    }
+    Ok(salvaged)
+}
+
+/// The salvage of one log.
+struct Salvage<'a> {
+    log: &'a LogSource,
+    is_newest: bool,
+    /// The writes before the first log.
+    before: Before,
+    /// The newest write of the logs before this one.
+    last_seq: Option<Seq>,
+    losses: &'a Losses,
+}
+
+impl Salvage<'_> {
+    fn run(
+        &self,
+        apply: &mut dyn FnMut(BatchView<'_>) -> Result<(), EngineError>,
+    ) -> Result<Replayed, EngineError> {
+        let file = &self.log.file;
+        let name = file.name();
+        let failed =
+            |source| EngineError::Files { what: format!("reading the log {name}"), source };
+        // A replay takes a block that cannot be read for a torn write, but no other failed read.
+        let is_refused = Cell::new(false);
+        let mut scratch = Vec::new();
+        let read = |offset: u64, buf: &mut [u8]| -> Result<(), FilesError> {
+            let bytes = file.read_at(offset, buf.len(), &mut scratch).inspect_err(|error| {
+                is_refused.set(is_refused.get() || !error.is_unreadable());
+            })?;
+            buf.copy_from_slice(bytes);
+            Ok(())
+        };
+        let mut replayed = Replayed { last_seq: self.last_seq, ..Replayed::default() };
+        let mut decoder =
+            Decoder::passing(self.log.extent(), read, FilesError::is_damage).looking_far();
+        loop {
+            while let Some(record) = decoder.next_record().map_err(failed)? {
+                if record.bytes.is_empty() {
                     continue;
                 }
+                let offset = offset_of(record.position);
+                let batch = match BatchView::decode(record.bytes) {
+                    Ok(batch) => batch,
+                    Err(damage) => {
+                        let reason = format!("{} at byte {}", damage.reason, damage.offset);
+                        self.pass(damaged(name, offset, reason), "one batch")?;
+                        continue;
+                    }
+                };
+                let last_seq = replayed.last_seq.unwrap_or(Seq(0));
+                let got = batch.first_seq();
+                if got <= last_seq {
+                    let reason = format!("batch begins with write {}, after {}", got.0, last_seq.0);
+                    self.pass(damaged(name, offset, reason), "one batch")?;
+                    continue;
+                }
+                self.note_gap(replayed.last_seq, got, offset);
+                let last_seq = Seq(got.0 + u64::from(batch.op_count()) - 1);
+                apply(batch)?;
+                replayed.last_seq = Some(last_seq);
+                replayed.batch_count += 1;
+            }
+            let end = decoder.end().expect("a decoder that has no more records knows its end");
+            let ended = match *end {
+                End::Torn { at_blocks, flaw } if is_refused.take() => {
+                    Err(damaged(name, at_blocks * BLOCK_LEN_BYTES as u64, flaw.to_string()))
+                }
+                _ => classify(name, end, self.is_newest),
             };
-            let last_seq = replayed.last_seq.unwrap_or(before);
-            let got = batch.first_seq();
-            if got <= last_seq {
-                let reason = format!("batch begins with write {}, after {}", got.0, last_seq.0);
-                pass(damaged(name, offset, reason), "one batch")?;
-                continue;
+            match ended {
+                Ok(cut) => {
+                    replayed.cut = cut;
+                    break;
+                }
+                Err(error) => self.pass(error, "writes, up to the next frame that is whole")?,
             }
-            apply(0, batch)?;
-            replayed.last_seq = Some(Seq(got.0 + u64::from(batch.op_count()) - 1));
-            replayed.batch_count += 1;
-        }
-        let end = decoder.end().expect("a decoder that has no more records knows its end");
-        match classify(name, end, is_newest) {
-            Ok(cut) => {
-                replayed.cut = cut;
-                return Ok(replayed);
+            if !decoder.pass_damage().map_err(failed)? {
+                break;
             }
-            Err(error) => pass(error, "writes, up to the next frame that is whole")?,
         }
-        if !decoder.pass_damage().map_err(failed)? {
-            return Ok(replayed);
+        if replayed.batch_count == 0 {
+            replayed.last_seq = None;
         }
+        Ok(replayed)
+    }
+
+    /// Records the writes between `last_seq` and `got`, which are in no log. A log that lost its
+    /// last frames may look whole, so the gap may be all that shows the damage.
+    fn note_gap(&self, last_seq: Option<Seq>, got: Seq, offset: u64) {
+        let next = match (last_seq, self.before) {
+            (Some(last), Before::Flushed(_)) | (None, Before::Flushed(last)) => last.0 + 1,
+            (_, Before::After(_)) => return,
+        };
+        if next < got.0 {
+            let name = self.log.file.name();
+            let what = format!("writes {next} to {}, before {name} at offset {offset}", got.0 - 1);
+            self.losses.note(format!("a gap in the logs; lost: {what}"));
+            self.note_keys();
+        }
+    }
+
+    fn pass(&self, error: EngineError, what: &str) -> Result<(), EngineError> {
+        self.losses.pass(error, what)?;
+        self.note_keys();
+        Ok(())
+    }
+
+    /// Lost writes may be of any key.
+    fn note_keys(&self) {
+        let file = Some(self.log.file.name().to_owned());
+        self.losses.note_keys(LostKeys { file, ..LostKeys::default() });
     }
 }
 

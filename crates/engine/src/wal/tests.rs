@@ -59,8 +59,21 @@ impl LogWriter for MemoryLog {
     }
 }
 
+/// A block that is lost, and the error of reading it.
+type Lost = (usize, fn(u64) -> FilesError);
+
+/// Its content, its name, and perhaps a lost block.
 #[derive(Debug)]
-struct MemoryFile(Vec<u8>, String, Option<usize>);
+struct MemoryFile(Vec<u8>, String, Option<Lost>);
+
+fn unreadable(block: u64) -> FilesError {
+    let source = imbrex_disk::DiskError::Medium { at: imbrex_disk::Lba::new(block) };
+    FilesError::Disk { what: "reading".to_owned(), source }
+}
+
+fn past_the_end(_: u64) -> FilesError {
+    FilesError::PastEnd { name: "a test".to_owned(), offset: 0, len_bytes: 0, file_len_bytes: 0 }
+}
 
 impl FileReader for MemoryFile {
     fn len_bytes(&self) -> u64 {
@@ -78,9 +91,8 @@ impl FileReader for MemoryFile {
         scratch.clear();
         let blocks =
             offset as usize / BLOCK_LEN_BYTES..(offset as usize + len_bytes) / BLOCK_LEN_BYTES;
-        if let Some(lost) = self.2.filter(|lost| blocks.contains(lost)) {
-            let source = imbrex_disk::DiskError::Medium { at: imbrex_disk::Lba::new(lost as u64) };
-            return Err(FilesError::Disk { what: "reading".to_owned(), source });
+        if let Some((lost, error)) = self.2.filter(|(lost, _)| blocks.contains(lost)) {
+            return Err(error(lost as u64));
         }
         scratch.extend_from_slice(&self.0[offset as usize..][..len_bytes]);
         Ok(scratch)
@@ -101,7 +113,7 @@ fn source(number: u64, bytes: &[u8]) -> LogSource {
 }
 
 /// A log with one block that cannot be read.
-fn source_without(number: u64, bytes: &[u8], lost: Option<usize>) -> LogSource {
+fn source_without(number: u64, bytes: &[u8], lost: Option<Lost>) -> LogSource {
     let file = Arc::new(MemoryFile(bytes.to_vec(), log_name(number), lost));
     LogSource { file, log_id: number, is_finished: false }
 }
@@ -410,17 +422,19 @@ fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
             let mut bytes = bytes.clone();
             bytes[lost * BLOCK_LEN_BYTES..][..BLOCK_LEN_BYTES].fill(0xdd);
             let losses = Losses::default();
-            let mut source = source(1, &bytes);
-            source.is_finished = !is_newest;
+            let log = LogSource { is_finished: !is_newest, ..source(1, &bytes) };
             let mut seqs = Vec::new();
-            let replayed = salvage(&source, is_newest, Seq(0), &losses, &mut |_, batch| {
+            let mut logs = vec![log];
+            logs.extend((!is_newest).then(|| source(2, &[])));
+            let before = Before::Flushed(Seq(0));
+            let replayed = salvage(&logs, before, &losses, &mut |_, batch| {
                 for (seq, op) in batch.ops() {
                     assert!(op.value.iter().all(|&byte| byte == seq.0 as u8));
                     seqs.push(seq.0);
                 }
                 Ok(())
             });
-            let replayed = replayed.unwrap();
+            let replayed = replayed.unwrap().remove(0);
             assert!(seqs.is_sorted() && seqs.len() >= 34, "block {lost}: {seqs:?}");
             assert_eq!(replayed.last_seq, seqs.last().copied().map(Seq));
             // No later frame shows that the last write was synced. In the newest log, its loss is a
@@ -435,6 +449,71 @@ fn a_damaged_log_is_salvaged_but_for_what_was_hit() {
             assert!(seqs.len() < 40, "block {lost}");
         }
     }
+}
+
+/// The losses of a salvage, one sentence each.
+fn losses_of(logs: &[LogSource]) -> Vec<String> {
+    let losses = Losses::default();
+    salvage(logs, Before::Flushed(Seq(0)), &losses, &mut |_, _| Ok(())).unwrap();
+    assert_eq!(losses.keys().is_empty(), losses.sentences().is_empty());
+    losses.sentences()
+}
+
+/// Once, a flipped bit in the magic of a log's last frame made the log look whole, only shorter. The
+/// store was refused for the gap before the next log, and its salvage reported no loss.
+#[test]
+fn what_a_replay_refuses_is_a_loss_of_a_salvage() {
+    type Damage = fn(&mut Vec<u8>, usize);
+    let damages: [(&str, Damage); 4] = [
+        ("a foreign block", |bytes, at| bytes[at..][..BLOCK_LEN_BYTES].fill(0xdd)),
+        ("a block of zeros", |bytes, at| bytes[at..][..BLOCK_LEN_BYTES].fill(0)),
+        ("a bit of the magic", |bytes, at| bytes[at + 2] ^= 4),
+        ("a file cut short", |bytes, at| bytes.truncate(at)),
+    ];
+    let agree = |what: &str, logs: &[LogSource]| {
+        let refused = replay(logs, Before::Flushed(Seq(0)), &mut |_, _| Ok(())).err();
+        let losses = losses_of(logs);
+        assert_eq!(refused.is_some(), !losses.is_empty(), "{what}: {refused:?}, {losses:?}");
+        refused.is_some()
+    };
+    let logs = [log_of(1, 1..=8), log_of(2, 9..=16), log_of(3, 17..=24)];
+    let mut refused_count = 0;
+    for (index, is_finished) in [(0, true), (0, false), (1, true), (1, false), (2, false)] {
+        let sources = |bytes: &[u8], lost: Option<Lost>| {
+            let source_of = |nth: usize| {
+                let bytes = if nth == index { bytes } else { &logs[nth] };
+                let number = nth as u64 + 1;
+                let lost = lost.filter(|_| nth == index);
+                let is_finished = is_finished && nth + 1 < logs.len();
+                LogSource { is_finished, ..source_without(number, bytes, lost) }
+            };
+            (0..logs.len()).map(source_of).collect::<Vec<_>>()
+        };
+        assert!(!agree("no damage", &sources(&logs[index], None)));
+        for block in 0..logs[index].len() / BLOCK_LEN_BYTES {
+            let words = |what: &str| format!("{what}, block {block} of log {index}, {is_finished}");
+            for (what, damage) in damages {
+                let mut bytes = logs[index].clone();
+                damage(&mut bytes, block * BLOCK_LEN_BYTES);
+                refused_count += usize::from(agree(&words(what), &sources(&bytes, None)));
+            }
+            for (what, error) in
+                [("unreadable", unreadable as fn(u64) -> _), ("gone", past_the_end)]
+            {
+                let sources = sources(&logs[index], Some((block, error)));
+                refused_count += usize::from(agree(&words(what), &sources));
+            }
+        }
+    }
+    assert!(refused_count > 50, "{refused_count}");
+    // Whole logs are missing.
+    let [first, second, third] = [0, 1, 2].map(|nth| source(nth as u64 + 1, &logs[nth]));
+    assert!(agree("no first log", &[second.clone(), third.clone()]));
+    assert!(!agree("no last log", &[first.clone(), second]));
+    assert_eq!(
+        losses_of(&[first, third]),
+        ["a gap in the logs; lost: writes 9 to 16, before 000003.log at offset 56"]
+    );
 }
 
 /// A power cut makes a block that was being written unreadable, which used to prevent the open. In
@@ -458,7 +537,7 @@ fn a_block_that_cannot_be_read_is_a_torn_end_or_damage() {
     next.sync().unwrap();
     let next_bytes = next_log.state.lock().bytes.clone();
     for lost in 0..block_count {
-        let newest = source_without(1, &bytes, Some(lost));
+        let newest = source_without(1, &bytes, Some((lost, unreadable)));
         let (seqs, end) = replayed(std::slice::from_ref(&newest));
         match end {
             Ok(replayed) => {
@@ -478,7 +557,7 @@ fn a_block_that_cannot_be_read_is_a_torn_end_or_damage() {
     // Other data was being appended to the file of a closed log.
     let mut with_table = bytes;
     with_table.resize(with_table.len() + 4 * BLOCK_LEN_BYTES, 7);
-    let closed = source_without(1, &with_table, Some(block_count));
+    let closed = source_without(1, &with_table, Some((block_count, unreadable)));
     let (seqs, end) = replayed(&[closed, source(2, &next_bytes)]);
     end.unwrap();
     assert_eq!(seqs, up_to(9));
