@@ -197,11 +197,11 @@ impl<'a> Assembly<'a> {
         for plan in &plans {
             self.add_holders(plan);
         }
-        self.add_logs(&plans, logs);
+        let flushed = self.add_logs(&plans, logs);
         let next_id = self.tables.keys().last().map_or(1, |last| last.saturating_add(1));
-        let last_seq = self.edit.tables_added.iter().map(|add| add.meta.seq_max.0).max();
-        self.edit.counters =
-            Some(Counters { next_id, next_keyspace_id: u32::MAX, last_seq: last_seq.unwrap_or(0) });
+        let last_seq = self.edit.tables_added.iter().map(|add| add.meta.seq_max.0);
+        let last_seq = last_seq.max().unwrap_or(0).max(flushed);
+        self.edit.counters = Some(Counters { next_id, next_keyspace_id: u32::MAX, last_seq });
         let record = format::encode(RecordKind::Snapshot, &self.edit);
         let files = FoundFiles { files: self.files, record, format_id: self.store };
         Ok(Found { files: Arc::new(files), report: self.report })
@@ -425,14 +425,17 @@ impl<'a> Assembly<'a> {
         Some(front.and_then(|front| meta.with_front_at(&front)).unwrap_or(meta))
     }
 
-    /// Adds the logs that some keyspace needs.
-    fn add_logs(&mut self, plans: &[KeyspacePlan], logs: BTreeMap<u64, FoundLog>) {
+    /// Adds the logs that some keyspace needs. Returns the last write that is known to be in tables,
+    /// or else the one before those logs.
+    fn add_logs(&mut self, plans: &[KeyspacePlan], logs: BTreeMap<u64, FoundLog>) -> u64 {
         let floor = plans.iter().map(|plan| plan.log_floor).min().unwrap_or(0);
         // Logs begin at or before the first write that is in no table.
         let mut last =
             self.last_seq_in_tables().filter(|_| plans.iter().any(|plan| plan.has_roster));
+        let mut flushed = last;
         for (number, log) in logs.into_iter().filter(|(number, _)| floor <= *number) {
             for &(first, upto) in &log.content.seqs {
+                flushed = flushed.or(Some(first.saturating_sub(1)));
                 if let Some(last) = last.filter(|last| last + 1 < first) {
                     let reason = format!(
                         "writes {} to {} were in a log and were not found",
@@ -447,6 +450,7 @@ impl<'a> Assembly<'a> {
             self.report.len_bytes += log.file.len_bytes();
             self.files.insert(LogId(number).file_name(), log.file);
         }
+        flushed.unwrap_or(0)
     }
 
     /// The newest write that any table, dead or alive, knows to be in tables.

@@ -17,7 +17,6 @@ use crate::batch::KeyspaceId;
 use crate::compaction::busy::{Busy, Plans};
 use crate::compaction::plan::{Plan, TableFacts, Windows, Work};
 use crate::compaction::policy::as_leveldb::flush_level;
-use crate::compaction::routes::Routes;
 use crate::compaction::situation::Room;
 use crate::compaction::situation::{ManualPlan, ManualRange, Situation};
 use crate::key::Seq;
