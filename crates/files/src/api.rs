@@ -21,7 +21,7 @@ use crate::hints::{FileKind, GroupId, Hints, Tier};
 use crate::planned_read::PlannedRead;
 use crate::room::{CatalogUse, CommitKind};
 use crate::stats::FilesStats;
-use imbrex_disk::{Activity, BlockRange, Counters};
+use imbrex_disk::{Activity, BlockRange, Counters, Lba};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -361,12 +361,12 @@ pub trait Files: Send + Sync + Debug {
         false
     }
 
-    /// The unit that holds the first byte of a file. `None` if there is no such file, if it is
-    /// empty, or if the disk frees space extent by extent.
+    /// The unit that holds a block of a file on the main drive. `None` if the disk frees space extent
+    /// by extent.
     ///
-    /// Cost: a lookup by name. The answer changes when cleaning moves the file.
-    fn unit_of(&self, name: &str) -> Option<UnitId> {
-        let _ = name;
+    /// Cost: the lock on the space map, not the one that commits hold.
+    fn unit_at(&self, at: Lba) -> Option<UnitId> {
+        let _ = at;
         None
     }
 

@@ -33,7 +33,7 @@ use crate::space::{Claim, Space};
 use crate::space_report::{SpaceReport, space_report};
 use crate::stats::{Counts, FilesStats};
 use imbrex_clockwork::{Job, Runtime};
-use imbrex_disk::{Activity, BlockRange, Disk, Handles};
+use imbrex_disk::{Activity, BlockRange, Disk, Handles, Lba};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -423,12 +423,8 @@ impl Files for FileLayer {
         self.inner.committer.lock().namespace.name_count(name)
     }
 
-    fn unit_of(&self, name: &str) -> Option<UnitId> {
-        let live = self.inner.committer.lock();
-        let file = live.namespace.file(live.namespace.id_of(name)?)?;
-        let start = file.extents.first()?.start;
-        drop(live);
-        self.inner.space.with(|map| map.unit_at(start)).map(UnitId)
+    fn unit_at(&self, at: Lba) -> Option<UnitId> {
+        self.inner.space.with(|map| map.unit_at(at)).map(UnitId)
     }
 
     fn is_filling(&self, unit: UnitId) -> bool {

@@ -605,6 +605,9 @@ fn tune(recipe: &mut Recipe, tune: &Tune, geometry: &Geometry) {
     if let Some(percent) = tune.cleans_below_percent {
         recipe.placement_options.free_percent_least = percent;
     }
+    if let Some(count) = tune.overlap_count_max {
+        keyspace.overlap_count_max = count;
+    }
     if let Some((compact, slowdown, stop)) = tune.l0_run_counts {
         keyspace.l0_compact_run_count = compact;
         keyspace.l0_slowdown_run_count = slowdown;

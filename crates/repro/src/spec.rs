@@ -53,6 +53,9 @@ pub struct Tune {
     pub base_level_len_bytes: Option<u64>,
     /// Runs in level 0 that trigger a compaction, slow writers down, and stop them.
     pub l0_run_counts: Option<(u32, u32, u32)>,
+    /// How many tables of level 1 may overlap at a key in `smrdb`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_count_max: Option<u32>,
     /// The length of a fixed band of a translated drive.
     pub band_len_bytes: Option<u64>,
     /// Whether a translated drive rewrites the whole band instead of the part after the write.
@@ -115,6 +118,12 @@ impl Tune {
         Tune { filter_bits_per_key: Some(bits_per_key), ..self }
     }
 
+    /// With a compaction of level 0 for each run, so that a rest leaves none there. Writers are slowed
+    /// down and stopped as in LevelDB.
+    pub fn empty_level_0(self) -> Tune {
+        Tune { l0_run_counts: Some((1, 8, 12)), ..self }
+    }
+
     /// With phases that do not wait for the background work of the one before.
     pub fn without_rest(self) -> Tune {
         Tune { without_rest: true, ..self }
@@ -144,6 +153,7 @@ impl Tune {
             flag("no deeper than full levels", self.full_levels),
             kib("level 1", self.base_level_len_bytes),
             self.l0_run_counts.map(|(start, _, _)| format!("level 0 down at {start}")),
+            self.overlap_count_max.map(|count| format!("at most {count} tables deep")),
             kib("bands", self.band_len_bytes),
             flag("rewrites whole bands", self.reads_whole_band),
             flag("rewrites safely", self.is_staged),

@@ -11,7 +11,8 @@ use imbrex_files::{FileBuffer, FilesError, Persisted, UnitId};
 
 impl TableFacts for Store {
     fn unit_of(&self, table: &TableSlot) -> Option<UnitId> {
-        self.files.unit_of(&table.meta.id.file_name())
+        let file = table.file().filter(|_| !table.is_on_flash())?;
+        self.files.unit_at(file.extents().first()?.start)
     }
 
     fn is_filling(&self, unit: UnitId) -> bool {

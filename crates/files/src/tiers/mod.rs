@@ -86,7 +86,7 @@ use crate::file_buffer::FileBuffer;
 use crate::hints::{Hints, Tier};
 use crate::layer::FileLayer;
 use flash::Flash;
-use imbrex_disk::BlockRange;
+use imbrex_disk::{BlockRange, Lba};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -272,8 +272,8 @@ impl Files for TieredFiles {
         self.flash.is_none()
     }
 
-    fn unit_of(&self, name: &str) -> Option<UnitId> {
-        self.main.unit_of(name)
+    fn unit_at(&self, at: Lba) -> Option<UnitId> {
+        self.main.unit_at(at)
     }
 
     fn is_filling(&self, unit: UnitId) -> bool {

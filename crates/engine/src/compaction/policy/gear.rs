@@ -157,7 +157,6 @@ struct LevelUnits {
 }
 
 impl LevelUnits {
-    /// Cost: a look-up by name for each table of the level.
     fn of(situation: &Situation<'_>, level: u8) -> LevelUnits {
         let mut units = LevelUnits::default();
         for table in situation.version.levels[usize::from(level)].tables() {

@@ -2,7 +2,7 @@
 
 use super::{
     STORES, block_reads_smrdb, by_key, cleaned, compressed, compressed_over, file_reads_smrdb,
-    filtered, large_reads, left_out, random, restless, restless_of, sequential,
+    filtered, large_reads, left_out, level_0_empty, random, restless, restless_of, sequential,
 };
 use crate::chart::{Axis, Chart};
 use crate::figure::{Figure, Runs};
@@ -60,7 +60,7 @@ pub(in super::super) const FIGURE_8: Figure = Figure {
 };
 
 /// The runs under other conditions, in the order of [`Other`].
-fn variants(size: &Size) -> [(&'static str, RunSpec); 12] {
+fn variants(size: &Size) -> [(&'static str, RunSpec); 14] {
     [
         ("filters", large_reads(size, "leveldb-banded")),
         ("", random(size, "leveldb-cmr")),
@@ -74,6 +74,8 @@ fn variants(size: &Size) -> [(&'static str, RunSpec); 12] {
         ("no filters, at once", restless_of(file_reads_smrdb(size))),
         ("victims by key", by_key(size)),
         ("cleaned", cleaned(size)),
+        ("level 0 empty", level_0_empty(size, "leveldb-banded")),
+        ("level 0 empty", level_0_empty(size, "sealdb")),
     ]
 }
 
@@ -92,6 +94,8 @@ enum Other {
     SmrdbAtOnce,
     SealdbByKey,
     SealdbCleaned,
+    BandedEmpty,
+    SealdbEmpty,
 }
 
 /// Operations per second of one run.
@@ -131,6 +135,7 @@ fn claims(size: &Size, stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
     let shrunk = other(Other::SealdbCompressed);
     let at_once = over(other(Other::SealdbAtOnce).get, other(Other::BandedAtOnce).get);
     let cleaned = other(Other::SealdbCleaned).put;
+    let emptied = over(other(Other::SealdbEmpty).get, other(Other::BandedEmpty).get);
     let shrinks = "values compress to half, and only SEALDB compresses";
     vec![
         claim("random load, SEALDB over LevelDB", 3.42, sealdb.put, leveldb.put)
@@ -163,6 +168,7 @@ fn claims(size: &Size, stores: &[Rates], others: &[Rates]) -> Vec<Claim> {
         claim("random read, SEALDB over LevelDB", 1.80, sealdb.get, leveldb.get)
             .under("both have filters", over(filters, other(Other::Banded4M).get))
             .under("gets start as soon as the last put returns", at_once)
+            .under("level 0 is empty in both", emptied)
             .under(shrinks, compressed_over(size, shrunk.get, leveldb.get)),
         claim("random read, SEALDB over SMRDB", 1.80, sealdb.get, smrdb.get)
             .under("both without filters", over(sealdb.get, other(Other::SmrdbFile).get))

@@ -107,8 +107,10 @@ fn ycsb_run(size: &Size, layout: &'static str) -> RunSpec {
 
 fn ycsb_run_of(size: &Size, layout: &'static str, bytes: u64) -> RunSpec {
     let mut phases = vec![Phase::load(LoadOrder::Once, bytes, VALUE_LEN_BYTES)];
-    let count = size.count(READS, 2_000);
-    phases.extend(YcsbWorkload::ALL.map(|workload| Phase::Ycsb { workload, count, sync: false }));
+    // All of the paper's operations at any scale: fewer fill a single memtable, and then the runs that a
+    // load leaves in level 0 decide.
+    let of = |workload| Phase::Ycsb { workload, count: READS, sync: false };
+    phases.extend(YcsbWorkload::ALL.map(of));
     RunSpec::new(layout, drive(size, layout), phases).tuned(setting(layout))
 }
 
@@ -122,6 +124,11 @@ fn large_reads(size: &Size, layout: &'static str) -> RunSpec {
 /// SEALDB with filters.
 fn filtered(size: &Size) -> RunSpec {
     random(size, "sealdb").tuned(setting("sealdb").filters(FILTER_BITS_PER_KEY))
+}
+
+/// The random load with a compaction for each run of level 0, so that gets find none there.
+fn level_0_empty(size: &Size, layout: &'static str) -> RunSpec {
+    random(size, layout).tuned(setting(layout).empty_level_0())
 }
 
 /// The random load, then gets that start as soon as the last put returns.

@@ -8,7 +8,7 @@ use crate::figures::measures::{megabytes, merges, need, over, rate, seconds};
 use crate::page::{Better, Claim, Page, Table};
 use crate::results::{Results, RunResult};
 use crate::spec::{FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES};
-use crate::spec::{RunSpec, Size};
+use crate::spec::{RunSpec, Size, Tune};
 
 /// The three stores with their own read units, then with the other unit.
 fn all(size: &Size) -> [(&'static str, RunSpec); 6] {
@@ -24,6 +24,16 @@ fn all(size: &Size) -> [(&'static str, RunSpec); 6] {
 
 fn runs(size: &Size) -> Vec<RunSpec> {
     all(size).into_iter().map(|(_, spec)| spec).collect()
+}
+
+/// SOC with other bounds on how many tables of level 1 overlap. Its own is 16.
+const DEPTHS: [(u32, &str); 2] =
+    [(4, "at most 4 tables of SOC overlap"), (8, "at most 8 tables of SOC overlap")];
+
+fn of_depth(size: &Size, overlap_count_max: u32) -> RunSpec {
+    let spec = random(size, STORES[2], BAND_LEN_BYTES);
+    let tune = Tune { overlap_count_max: Some(overlap_count_max), ..spec.tune };
+    spec.tuned(tune)
 }
 
 /// Conditions for the comparison at equal read units.
@@ -48,7 +58,10 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
     name: "thesis-3.11",
     title: "random puts, and sequential gets after them",
     paper: "thesis, figure 3.11: 11 GB of random puts, no syncs",
-    runs: Runs::Stores(runs),
+    runs: Runs::Stores(|size| {
+        let depths = DEPTHS.map(|(count, _)| of_depth(size, count));
+        runs(size).into_iter().chain(depths).collect()
+    }),
     page: |size, results| {
         let mut page = Page::default();
         let mut table = Table::new(
@@ -72,6 +85,12 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
             Claim::order(what, Better::Larger, over(gets[a], gets[b]))
                 .under("both read 4 MB ahead", over(far_gets[a], far_gets[b]))
         };
+        let in_order = get("sequential get, SOC over LOC", 2, 1);
+        let in_order = DEPTHS.iter().fold(in_order, |claim, (count, words)| {
+            let found = need(&mut page, results, &of_depth(size, *count));
+            let get = found.map_or(0.0, |run| rate(run.read_sequential(FILE_READ_AHEAD_LEN_BYTES)));
+            claim.under(*words, over(get * 4096.0 / 1e6, gets[1]))
+        });
         page.claims = vec![
             claim("random put, SOC over LevelDB", Better::Larger, put(2, 0)),
             claim("random put, SOC over LOC", Better::Larger, put(2, 1)),
@@ -80,7 +99,7 @@ pub(in super::super) const FIGURE_3_11: Figure = Figure {
                 first_tenth(size, results),
             ),
             get("sequential get, SOC over LevelDB", 2, 0),
-            get("sequential get, SOC over LOC", 2, 1),
+            in_order,
         ];
         let groups = vec!["random put".to_owned(), "sequential get".to_owned()];
         let series = STORES.iter().zip(puts.iter().zip(&gets));
