@@ -241,6 +241,16 @@ impl Phase {
         }
     }
 
+    /// The same load with another number of milestones.
+    pub fn measured(self, milestone_count: u32) -> Phase {
+        match self {
+            Phase::Load { order, count, value_len_bytes, sync_every, .. } => {
+                Phase::Load { order, count, value_len_bytes, sync_every, milestone_count }
+            }
+            other => other,
+        }
+    }
+
     /// Sequential reads of `count` entries, with the read-ahead of files and then of whole tables.
     pub fn read_sequential(count: u64) -> [Phase; 2] {
         [FILE_READ_AHEAD_LEN_BYTES, TABLE_READ_AHEAD_LEN_BYTES]

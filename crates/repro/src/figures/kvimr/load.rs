@@ -1,9 +1,10 @@
 //! Figures 5 and 6: the whole load, and how it changes as the drive fills.
 
 use super::{
-    AT_REST, CMR, Counts, FIRST_FIT, KEEPS_WRITES, LOGS_ON_DRIVE, Loaded, NAMES, SHORT_TRACKS,
-    STORES, Setting, WHOLE_TABLES_SCALE, conditions, load, load_in, loaded, loads, loads_kept,
-    loads_with_logs, motivation, percent_above, percent_below, rate_between, serves_load_and_mixes,
+    AT_REST, CMR, Counts, FIRST_FIT, KEEPS_WRITES, LOGS_ON_DRIVE, Loaded, MILESTONES_A_POINT,
+    NAMES, SHORT_TRACKS, STORES, Setting, WHOLE_TABLES_SCALE, conditions, last_point, load,
+    load_in, loaded, loads, loads_kept, loads_with_logs, motivation, percent_above, percent_below,
+    rate_between, serves_load_and_mixes,
 };
 use crate::chart::{Axis, Chart, Series};
 use crate::figure::{Figure, Runs};
@@ -70,7 +71,8 @@ pub(in super::super) const LOAD: Figure = Figure {
             page.claims = motivation::claims(&found.paper, &found.logs, &found.first_fit);
             page.claims.extend(claims(&found));
             let ends = |of: [Loaded; 5]| of.map(|loaded| loaded.rate_at_end);
-            page.claims.extend(claims_at_end(&ends(found.paper), &ends(found.logs)));
+            let points = found.paper.map(|loaded| loaded.rate_of_last_point);
+            page.claims.extend(claims_at_end(&ends(found.paper), &ends(found.logs), &points));
         }
         page.tables.push(found.table());
         page.notes.push(conditions(size));
@@ -128,7 +130,7 @@ impl Found {
             ],
         );
         let mut add = |name: String, of: &Loaded| {
-            let Loaded { rate, rate_at_end, put, rest } = *of;
+            let Loaded { rate, rate_at_end, rate_of_last_point: _, put, rest } = *of;
             let Counts { compactions, compaction_s, rewritten_tracks, track_syncs, commits } = put;
             let ending = rest.rewritten_tracks;
             let values = [rate, rate_at_end, compactions, compaction_s, rewritten_tracks];
@@ -251,16 +253,18 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
         let logs = loads_with_logs(&mut page, size, results).map(|of| of.rate_at_end);
         let mut windows = Table::new(
             "puts/s near the end",
-            &["scheme", "last quarter", "last eighth", "last twentieth"],
+            &["scheme", "last quarter", "last eighth", "last twentieth", "last 75th"],
         );
         let (mut rates, mut rewrites, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
-        let mut ends = [f64::NAN; 5];
+        let (mut ends, mut points) = ([f64::NAN; 5], [f64::NAN; 5]);
         for (at, store) in STORES.iter().enumerate() {
             let run = need(&mut page, results, &load(size, store));
             let Some(load) = run.and_then(RunResult::load) else { continue };
             let name = NAMES[at];
-            windows.row(name, &[0.75, 0.875, 0.95].map(|from| rate_between(load, from, 1.0)));
-            ends[at] = rate_between(load, 0.875, 1.0);
+            let lately =
+                [0.75, 0.875, 0.95, last_point()].map(|from| rate_between(load, from, 1.0));
+            windows.row(name, &lately);
+            (ends[at], points[at]) = (lately[1], lately[3]);
             rates.push(Series::new(name, steps(load, puts_per_second)));
             let count = |of: fn(&Milestone) -> u64| {
                 move |before: Option<&Milestone>, now: &Milestone| {
@@ -270,7 +274,7 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
             rewrites.push(Series::new(name, steps(load, count(|m| m.totals.rewritten_tracks))));
             syncs.push(Series::new(name, steps(load, count(|m| m.totals.track_syncs))));
         }
-        page.claims = claims_at_end(&ends, &logs);
+        page.claims = claims_at_end(&ends, &logs, &points);
         let x = || Axis::linear("million pairs");
         page.charts.push(Chart::lines("puts/s", x(), Axis::log("puts/s"), rates));
         let lines = |title: &str, series| Chart::lines(title, x(), Axis::linear(title), series);
@@ -279,19 +283,20 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
         page.tables.push(windows);
         page.notes.push(conditions(size));
         page.notes.push(
-            "Each point covers a fortieth of the load (in the paper, a seventy-fifth). `Near the \
-             end` means the last eighth, because single points vary between the stops of level 0."
+            "Each point covers a 75th of the load, as in the paper. `Near the end` means the last \
+             eighth, because single points vary between the stops of level 0."
                 .to_owned(),
         );
         page
     },
 };
 
-/// Claims on the last eighth of a load, by store.
-fn claims_at_end(ends: &[f64; 5], logs: &[f64; 5]) -> Vec<Claim> {
+/// Claims on the last eighth of a load, by store. The paper's are on its last point.
+fn claims_at_end(ends: &[f64; 5], logs: &[f64; 5], points: &[f64; 5]) -> Vec<Claim> {
     let claim = |what: &str, paper, (a, b): Pair| {
         Claim::new(what, Better::Larger, paper, over(ends[a], ends[b]), "x")
             .under(LOGS_ON_DRIVE, over(logs[a], logs[b]))
+            .under("the last 75th of the load", over(points[a], points[b]))
     };
     vec![
         claim("throughput near the end, KVIMR-M over Seq", 2.01, (3, 0)),
@@ -305,13 +310,15 @@ fn puts_per_second(before: Option<&Milestone>, now: &Milestone) -> f64 {
     over((now.ops - ops) as f64, seconds(now.totals.at_ns.saturating_sub(ns)))
 }
 
-/// One point per milestone, computed from the difference to the milestone before.
+/// The points of the figure, each computed from the difference to the one before.
 fn steps(
     load: &PhaseResult,
     of: impl Fn(Option<&Milestone>, &Milestone) -> f64,
 ) -> Vec<(f64, f64)> {
     let milestones = milestones(load);
-    let before = std::iter::once(None).chain(milestones.iter().map(Some));
-    let pairs = before.zip(&milestones);
+    let points = milestones.chunks(MILESTONES_A_POINT as usize);
+    let points: Vec<_> = points.filter_map(<[Milestone]>::last).collect();
+    let before = std::iter::once(None).chain(points.iter().copied().map(Some));
+    let pairs = before.zip(points.iter().copied());
     pairs.map(|(before, now)| (now.ops as f64 / 1e6, of(before, now))).collect()
 }

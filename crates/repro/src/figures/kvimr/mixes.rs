@@ -1,7 +1,8 @@
 //! Figure 7: mixed reads and writes after the load.
 
 use super::{
-    NAMES, READ_PERCENTS, STORES, conditions, load_and_mixes, load_then_mix, percent_above,
+    NAMES, READ_PERCENTS, STORES, conditions, load_and_mixes, load_and_mixes_by, load_then_mix,
+    percent_above,
 };
 use crate::chart::{Axis, Chart};
 use crate::figure::{Figure, Runs};
@@ -13,6 +14,9 @@ use imbrex_workload::ycsb::presets::YcsbWorkload;
 /// The smallest improvement over Seq and 3Phase.
 const PAPER_PERCENTS: [f64; 3] = [2.28, 10.22, 28.93];
 
+/// Clients of the condition: the paper does not say how many it has.
+const CLIENT_COUNTS: [u32; 3] = [4, 8, 16];
+
 const BEHIND_THE_LOAD: &str = "each mix right after a load of its own";
 
 pub(in super::super) const FIGURE_7: Figure = Figure {
@@ -22,7 +26,8 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
     runs: Runs::Stores(|size| {
         let of_store = |store: &&'static str| {
             let behind = READ_PERCENTS.map(|percent| load_then_mix(size, store, percent));
-            [load_and_mixes(size, store)].into_iter().chain(behind)
+            let by_clients = CLIENT_COUNTS.map(|count| load_and_mixes_by(size, store, count));
+            [load_and_mixes(size, store)].into_iter().chain(behind).chain(by_clients)
         };
         STORES.iter().flat_map(of_store).collect()
     }),
@@ -31,6 +36,7 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
         let mut rates = [[f64::NAN; 3]; 5];
         let mut rates_behind = [[f64::NAN; 3]; 5];
         let mut compactions = [[f64::NAN; 3]; 5];
+        let mut rates_by = [[[f64::NAN; 3]; 5]; CLIENT_COUNTS.len()];
         let mut costs = Table::new("cost of an operation", &READ_COST);
         for (at, store) in STORES.iter().enumerate() {
             let run = need(&mut page, results, &load_and_mixes(size, store));
@@ -48,6 +54,13 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
                 let Some(found) = run.and_then(|run| run.phase(is)) else { continue };
                 rates_behind[at][mix] = found.ops_per_second();
             }
+            for (count, rates) in CLIENT_COUNTS.into_iter().zip(&mut rates_by) {
+                let run = need(&mut page, results, &load_and_mixes_by(size, store, count));
+                let mixes = run.map_or(&[][..], |run| &run.phases[1..]);
+                for (rate, found) in rates[at].iter_mut().zip(mixes) {
+                    *rate = found.ops_per_second();
+                }
+            }
         }
         let groups: [String; 3] =
             READ_PERCENTS.map(|read_percent| YcsbWorkload::Mix { read_percent }.to_string());
@@ -64,7 +77,11 @@ pub(in super::super) const FIGURE_7: Figure = Figure {
                 lead(&rates),
                 "%",
             );
-            page.claims.push(claim.under(BEHIND_THE_LOAD, lead(&rates_behind)));
+            let claim = claim.under(BEHIND_THE_LOAD, lead(&rates_behind));
+            let clients = CLIENT_COUNTS.into_iter().zip(&rates_by);
+            page.claims.push(clients.fold(claim, |claim, (count, rates)| {
+                claim.under(format!("{count} clients"), lead(rates))
+            }));
             page.claims.push(Claim::shown(
                 format!("{name}, KVIMR-M over 3Phase"),
                 over(of(3), of(1)),

@@ -28,6 +28,7 @@ pub(super) mod motivation;
 pub(super) mod overwrite;
 pub(super) mod table_len;
 
+use crate::client_phase::ClientPhase;
 use crate::figures::measures::{GB, MIB, merges, milestones, need, over, seconds, start_ns};
 use crate::page::Page;
 use crate::results::{Milestone, PhaseResult, Results, RunResult, Totals};
@@ -46,6 +47,12 @@ const NAMES: [&str; 5] = ["Seq", "3Phase", "KVIMR-N", "KVIMR-M", "CMR"];
 const DRIVE_BYTES: u64 = 100 * GB;
 /// A pair has 1 KB, of which the key has 16 bytes.
 const VALUE_LEN_BYTES: usize = 1008;
+
+/// Points of figure 6, each of a million pairs.
+const POINT_COUNT: u32 = 75;
+
+/// So that an eighth and a twentieth of a load end at a milestone too.
+const MILESTONES_A_POINT: u32 = 8;
 const LOAD_BYTES: u64 = 75_000_000 * 1024;
 const MIX_OPS: u64 = 7_500_000;
 const READ_PERCENTS: [u8; 3] = [90, 50, 10];
@@ -148,7 +155,8 @@ fn spec_of(
 }
 
 fn load_phase(size: &Size) -> Phase {
-    Phase::load(LoadOrder::Once, sized(size).bytes(LOAD_BYTES), VALUE_LEN_BYTES)
+    let load = Phase::load(LoadOrder::Once, sized(size).bytes(LOAD_BYTES), VALUE_LEN_BYTES);
+    load.measured(POINT_COUNT * MILESTONES_A_POINT)
 }
 
 /// Whether one run serves the load and the mixes. At a larger scale, the random reads of the mixes
@@ -183,7 +191,28 @@ fn load_then_mix(size: &Size, layout: &'static str, read_percent: u8) -> RunSpec
 
 fn mix_phase(size: &Size, read_percent: u8) -> Phase {
     let workload = YcsbWorkload::Mix { read_percent };
-    Phase::Ycsb { workload, count: sized(size).count(MIX_OPS, 10_000), sync: false }
+    Phase::Ycsb { workload, count: mix_op_count(size), sync: false }
+}
+
+fn mix_op_count(size: &Size) -> u64 {
+    sized(size).count(MIX_OPS, 10_000)
+}
+
+/// The load, then the mixes by several clients, each of which asks again when it has its answer.
+fn load_and_mixes_by(size: &Size, layout: &'static str, client_count: u32) -> RunSpec {
+    let mixes = READ_PERCENTS.map(|read_percent| {
+        Phase::Clients(ClientPhase {
+            workload: YcsbWorkload::Mix { read_percent },
+            count: mix_op_count(size),
+            value_len_bytes: VALUE_LEN_BYTES,
+            client_count,
+            arrivals: None,
+            call_ns: 0,
+            scans_in_memory: false,
+        })
+    });
+    let phases = [load_phase(size)].into_iter().chain(mixes).collect();
+    spec_of(size, layout, Setting::Paper, TABLE_LEN_BYTES, phases)
 }
 
 /// The load alone, in another setting.
@@ -240,6 +269,8 @@ struct Loaded {
     rate: f64,
     /// Puts per second of the last eighth.
     rate_at_end: f64,
+    /// Puts per second of the last point of figure 6.
+    rate_of_last_point: f64,
     /// Up to the last put.
     put: Counts,
     /// Until the store is at rest.
@@ -247,8 +278,13 @@ struct Loaded {
 }
 
 impl Loaded {
-    const NONE: Loaded =
-        Loaded { rate: f64::NAN, rate_at_end: f64::NAN, put: Counts::NONE, rest: Counts::NONE };
+    const NONE: Loaded = Loaded {
+        rate: f64::NAN,
+        rate_at_end: f64::NAN,
+        rate_of_last_point: f64::NAN,
+        put: Counts::NONE,
+        rest: Counts::NONE,
+    };
 
     fn of(run: &RunResult, load: &PhaseResult) -> Loaded {
         let start_ns = start_ns(load);
@@ -256,10 +292,16 @@ impl Loaded {
         Loaded {
             rate: load.ops_per_second(),
             rate_at_end: rate_between(load, 0.875, 1.0),
+            rate_of_last_point: rate_between(load, last_point(), 1.0),
             put: Counts::of(run, &load.totals_at_last_op, put_ns),
             rest: Counts::of(run, &load.totals, start_ns + load.settled_ns),
         }
     }
+}
+
+/// Where the last point of figure 6 begins, as a share of the load.
+fn last_point() -> f64 {
+    1.0 - 1.0 / f64::from(POINT_COUNT)
 }
 
 /// Puts per second between two shares of a load.
