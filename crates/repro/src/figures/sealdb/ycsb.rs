@@ -8,7 +8,7 @@ use crate::figure::{Figure, Runs};
 use crate::figures::measures::{READ_COST, need, over, read_cost};
 use crate::page::{Better, Claim, Page, Table};
 use crate::results::{PhaseResult, RunResult};
-use crate::spec::{Phase, RunSpec, Size, Tune};
+use crate::spec::{Phase, RunSpec, Size};
 use imbrex_bench::svg::short;
 use imbrex_workload::ycsb::presets::YcsbWorkload;
 
@@ -37,8 +37,7 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
             of.iter().zip(base).map(|(rate, base)| over(*rate, *base)).collect()
         };
         let filtered = times(&rates[4], &rates[3]);
-        let at_once = times(&rates[6], &rates[5]);
-        let shrunk: Vec<f64> = rates[7]
+        let shrunk: Vec<f64> = rates[5]
             .iter()
             .zip(&rates[3])
             .map(|(rate, base)| compressed_over(size, *rate, *base))
@@ -52,7 +51,6 @@ pub(in super::super) const FIGURE_9: Figure = Figure {
             page.claims.push(
                 claim
                     .under("both have filters", there(&filtered))
-                    .under("A starts as soon as the last put of the load returns", there(&at_once))
                     .under("both have filters, only SEALDB compresses (to half)", there(&shrunk)),
             );
         }
@@ -79,31 +77,20 @@ const NOTE: &str = "Requests follow YCSB's own property files: A, B, C, E and F 
 /// The stores that also run under other conditions.
 const COMPARED: [&str; 2] = ["leveldb-banded", "sealdb"];
 
-fn all(size: &Size) -> [RunSpec; 8] {
+fn all(size: &Size) -> [RunSpec; 6] {
     let [leveldb, smrdb, sealdb] = STORES.map(|store| ycsb_run(size, store));
-    let tuned = |with: fn(Tune) -> Tune| {
-        COMPARED.map(|store| ycsb_run(size, store).tuned(with(setting(store))))
-    };
-    let [leveldb_filters, sealdb_filters] = tuned(|tune| tune.filters(FILTER_BITS_PER_KEY));
-    let [leveldb_at_once, sealdb_at_once] = tuned(Tune::without_rest);
-    [
-        leveldb,
-        smrdb,
-        sealdb,
-        leveldb_filters,
-        sealdb_filters,
-        leveldb_at_once,
-        sealdb_at_once,
-        ycsb_compressed(size),
-    ]
+    let [leveldb_filters, sealdb_filters] = COMPARED.map(|store| {
+        let tune = setting(store).filters(FILTER_BITS_PER_KEY);
+        ycsb_run(size, store).tuned(tune)
+    });
+    [leveldb, smrdb, sealdb, leveldb_filters, sealdb_filters, ycsb_compressed(size)]
 }
 
 fn row_name(spec: &RunSpec) -> String {
     let tune = spec.tune;
     let with = if tune.filter_bits_per_key.is_some() { ", filters" } else { "" };
     let shrunk = if tune.compresses { ", compressed" } else { "" };
-    let when = if tune.without_rest { ", at once" } else { "" };
-    format!("{}{with}{shrunk}{when}", spec.layout)
+    format!("{}{with}{shrunk}", spec.layout)
 }
 
 fn only_reads(run: &RunResult) -> Option<&PhaseResult> {
