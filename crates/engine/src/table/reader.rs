@@ -10,7 +10,7 @@ use super::index::IndexPartition;
 use super::iter::{TableIter, TableReadOptions};
 use super::properties::TableProperties;
 use super::read_ahead::ReadAhead;
-use super::reading::{cannot_read, find_footer, read_range, read_what_reads};
+use super::reading::{cannot_read, find_footer, read_range, read_what_reads, with_cause};
 use super::tombstones;
 use super::values::{self, Values};
 use crate::EngineError;
@@ -189,6 +189,16 @@ impl Table {
         cache: Arc<BlockCache>,
         losses: Option<&Losses>,
     ) -> Result<Table, EngineError> {
+        with_cause(|unread| Table::open_what_reads(file, cache, losses, unread))
+    }
+
+    /// See [`with_cause`] for `unread`.
+    fn open_what_reads(
+        file: Arc<dyn FileReader>,
+        cache: Arc<BlockCache>,
+        losses: Option<&Losses>,
+        unread: &mut Option<EngineError>,
+    ) -> Result<Table, EngineError> {
         let len_bytes = file.len_bytes();
         let mut scratch = Vec::new();
         let mut tail_at = tail_start(len_bytes);
@@ -196,7 +206,7 @@ impl Table {
         let mut tail = match read_range(&*file, "table footer", range.clone(), &mut scratch) {
             // The damage may be in parts that opening does not need.
             Err(error) if error.is_damage() => {
-                read_what_reads(&*file, "table footer", range, &mut scratch)?
+                read_what_reads(&*file, "table footer", range, &mut scratch, unread)?
             }
             tail => tail?,
         };
@@ -208,7 +218,7 @@ impl Table {
             let range = tail_at..len_bytes;
             tail = match read_range(&*file, "table metadata", range.clone(), &mut scratch) {
                 Err(error) if error.is_damage() => {
-                    read_what_reads(&*file, "table metadata", range, &mut scratch)?
+                    read_what_reads(&*file, "table metadata", range, &mut scratch, unread)?
                 }
                 tail => tail?,
             };

@@ -13,7 +13,7 @@
 //! Cost: one read per value, unless all values are read at once.
 
 use super::format::{FOOTER_LEN_BYTES, Footer, corrupt};
-use super::reading::{cannot_read, find_footer, read_what_reads};
+use super::reading::{cannot_read, find_footer, read_what_reads, with_cause};
 use crate::EngineError;
 use imbrex_files::{Activity, FileReader, FilesError};
 use imbrex_record_log::{BLOCK_LEN_BYTES, Decoder, End, LogBounds, Position, log_id_of};
@@ -215,12 +215,19 @@ impl Values {
 pub(super) fn tail_of(
     file: Arc<dyn FileReader>,
 ) -> Result<(u64, Arc<dyn FileReader>), EngineError> {
+    with_cause(|unread| tail_of_what_reads(file, unread))
+}
+
+fn tail_of_what_reads(
+    file: Arc<dyn FileReader>,
+    unread: &mut Option<EngineError>,
+) -> Result<(u64, Arc<dyn FileReader>), EngineError> {
     let len_bytes = file.len_bytes();
     let damaged = |reason: String| corrupt("table footer", file.name(), len_bytes, reason);
     let at = len_bytes.checked_sub(FOOTER_LEN_BYTES as u64);
     let at = at.ok_or_else(|| damaged(format!("a file of {len_bytes} bytes")))?;
     let mut scratch = Vec::new();
-    let bytes = read_what_reads(&*file, "table footer", at..len_bytes, &mut scratch)?;
+    let bytes = read_what_reads(&*file, "table footer", at..len_bytes, &mut scratch, unread)?;
     let table_len = match Footer::parse(bytes).and_then(|footer| footer.file_len_bytes()) {
         Ok(table_len) => table_len,
         Err(reason) => {

@@ -104,6 +104,54 @@ fn every_unreadable_block_behind_the_index_costs_nothing() {
     check_whole(bad, &entries, "the copies");
 }
 
+/// A table some of whose blocks lie in a zone that is offline.
+#[derive(Debug)]
+struct FileInZone(MemoryFile, std::ops::Range<u64>);
+
+impl FileReader for FileInZone {
+    fn len_bytes(&self) -> u64 {
+        self.0.len_bytes()
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn read_at<'a>(
+        &self,
+        offset: u64,
+        len_bytes: usize,
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], FilesError> {
+        if offset < self.1.end && self.1.start < offset + len_bytes as u64 {
+            let source = imbrex_disk::DiskError::Offline { zone: imbrex_disk::ZoneId(4) };
+            return Err(FilesError::Disk { what: "reading".to_owned(), source });
+        }
+        self.0.read_at(offset, len_bytes, scratch)
+    }
+
+    fn extents(&self) -> Vec<BlockRange> {
+        self.0.extents()
+    }
+}
+
+/// Zeros in the place of what cannot be read made a lost zone look like a damaged footer.
+#[test]
+fn a_table_that_cannot_be_read_is_not_called_damaged() {
+    let (_, bytes) = sample();
+    let len_bytes = bytes.len() as u64;
+    let open_without = |lost: std::ops::Range<u64>| {
+        let file = FileInZone(MemoryFile(bytes.clone()), lost);
+        Table::open(Arc::new(file), Arc::new(BlockCache::new(32 << 10)))
+    };
+    let error = open_without(0..len_bytes).unwrap_err();
+    let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(source.contains("zone 4 is offline"), "{error}: {source}");
+    // What has a copy elsewhere opens.
+    let last = (len_bytes - 1) / BLOCK_LEN_BYTES as u64 * BLOCK_LEN_BYTES as u64;
+    open_without(last..len_bytes).unwrap();
+}
+
 /// The same table in version 1.
 fn as_version_1(bytes: &[u8]) -> Vec<u8> {
     let footer = open(bytes.to_vec()).unwrap().footer;
