@@ -247,6 +247,7 @@ rates() {
         dd if=/dev/urandom of="$DEVICE" bs=1M count=128 oflag=direct 2> /tmp/said
         rate ublk
         stop
+        : > /tmp/out
         imbrex serve --memory 128MiB --socket /tmp/socket > /tmp/out 2> /tmp/err &
         SERVER=$!
         until grep -q ' at nbd' /tmp/out; do sleep 0.1; done

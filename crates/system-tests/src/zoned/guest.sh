@@ -240,6 +240,8 @@ spoiled() {
 }
 
 serve() {
+    # The words of the last server are not this one's.
+    : > /tmp/out
     imbrex serve --make --buffer 8MiB --drive "$1" --socket /tmp/socket > /tmp/out 2> /tmp/err &
     SERVER=$!
     until grep -q ' at nbd' /tmp/out; do
@@ -291,7 +293,7 @@ offload() {
     for round in 0 1; do quiet imbrex load "$SCSI" --flash "$FLASH" /tmp/lines.$round; done
     holds /tmp/lines.1 "$SCSI" --flash "$FLASH"
     quiet imbrex check "$SCSI" --flash "$FLASH"
-    refused_with '--flash FILE names it' imbrex get "$SCSI" key0000000
+    refused_with 'name it with --flash FILE' imbrex get "$SCSI" key0000000
 }
 
 # What survives a reset beside what is tested: a word, how many resets there were, how many parts were acknowledged.
