@@ -398,7 +398,14 @@ impl ServeArgs {
                     format!("cannot serve {shown}: it holds no block device yet; --make makes one"),
                 ));
             }
-            opened => opened,
+            opened => {
+                if self.make && opened.is_ok() {
+                    note(format!(
+                        "imbrex: {shown} holds a block device already: --make made nothing"
+                    ));
+                }
+                opened
+            }
         };
         let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
         note_findings(&driver, shown);
