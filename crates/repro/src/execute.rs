@@ -599,6 +599,10 @@ fn tune(recipe: &mut Recipe, tune: &Tune, geometry: &Geometry) {
         keyspace.victim_order =
             if sets.by_key { VictimOrder::RoundRobin } else { VictimOrder::DeadFirst };
     }
+    if tune.has_leveldbs_habits {
+        keyspace.flushes_pass_levels = true;
+        keyspace.missed_tables_go_down = true;
+    }
     if tune.full_levels {
         keyspace.gear_depth = GearDepth::FullLevels;
     }

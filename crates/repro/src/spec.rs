@@ -49,6 +49,10 @@ pub struct Tune {
     /// Whether gear compaction goes down only below full levels.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub full_levels: bool,
+    /// Whether flushes pass levels and missed tables go down, as in LevelDB, on a layout that stands for
+    /// RocksDB.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_leveldbs_habits: bool,
     /// The length of level 1.
     pub base_level_len_bytes: Option<u64>,
     /// Runs in level 0 that trigger a compaction, slow writers down, and stop them.
@@ -151,6 +155,7 @@ impl Tune {
             }),
             self.cleans_below_percent.map(|percent| format!("cleaned below {percent} % free")),
             flag("no deeper than full levels", self.full_levels),
+            flag("LevelDB's flushes and misses", self.has_leveldbs_habits),
             kib("level 1", self.base_level_len_bytes),
             self.l0_run_counts.map(|(start, _, _)| format!("level 0 down at {start}")),
             self.overlap_count_max.map(|count| format!("at most {count} tables deep")),

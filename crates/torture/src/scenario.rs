@@ -417,6 +417,8 @@ impl Scenario {
                 _ => theirs.victim_order,
             },
             victim_growth: theirs.victim_growth,
+            flushes_pass_levels: theirs.flushes_pass_levels,
+            missed_tables_go_down: theirs.missed_tables_go_down,
             cuts_at_sets: habits.below(4) > 0,
             gear_depth: match habits.below(2) {
                 0 => theirs.gear_depth,

@@ -232,10 +232,8 @@ pub enum VictimGrowth {
     /// for them less often.
     #[default]
     Neighbours = 1,
-    /// One, like LevelDB. Its neighbours join only if that adds no table of the next level and the
-    /// whole stays below 25 tables' worth of bytes. Tables with deletes do not go down early. With leveled
-    /// and set-aware compaction, a flush goes as deep as level 2 if nothing there and above overlaps it
-    /// (with gear compaction always), and a table that gets have often missed goes down.
+    /// One, like LevelDB and RocksDB. Its neighbours join only if that adds no table of the next level and
+    /// the whole stays below 25 tables' worth of bytes. Tables with deletes do not go down early.
     Single = 2,
 }
 
@@ -284,6 +282,13 @@ pub struct KeyspaceOptions {
     pub victim_order: VictimOrder,
     /// How many tables go down together.
     pub victim_growth: VictimGrowth,
+    /// Whether a flush may write below level 0, as in LevelDB: to level 2 at most, and only if no table
+    /// there or above overlaps it. RocksDB's flushes stay in level 0. Leveled, set-aware and gear
+    /// compaction obey this option.
+    pub flushes_pass_levels: bool,
+    /// Whether a table goes down after many gets have looked in it for nothing, as in LevelDB. RocksDB
+    /// has no such compactions. Leveled and set-aware compaction obey this option.
+    pub missed_tables_go_down: bool,
     /// Whether set-aware compaction also ends a table where the next key enters tables of another
     /// set in the level below, if the table has a quarter of its length. A table then overlaps few
     /// sets, and the tables of a set die together.
@@ -320,6 +325,8 @@ impl Default for KeyspaceOptions {
             grandparent_table_count_max: 10,
             victim_order: VictimOrder::default(),
             victim_growth: VictimGrowth::default(),
+            flushes_pass_levels: false,
+            missed_tables_go_down: false,
             cuts_at_sets: false,
             gear_depth: GearDepth::default(),
             histogram_len_bytes: 0,

@@ -76,6 +76,8 @@ impl KeyspaceOptions {
             grandparent_table_count_max: 10,
             victim_order: VictimOrder::RoundRobin,
             victim_growth: VictimGrowth::Single,
+            flushes_pass_levels: true,
+            missed_tables_go_down: true,
             ..KeyspaceOptions::default()
         }
     }

@@ -26,7 +26,9 @@ const FORMAT_VERSION_TOTALS: u16 = 4;
 /// Values apart.
 const FORMAT_VERSION_VALUES: u16 = 5;
 /// The order of victims and the cuts of set-aware compaction, the depth of gear compaction.
-const FORMAT_VERSION: u16 = 6;
+const FORMAT_VERSION_SETS: u16 = 6;
+/// LevelDB's habits apart from the growth of victims.
+const FORMAT_VERSION: u16 = 7;
 const HEADER_LEN_BYTES: usize = 16;
 const CRC_AT: usize = 12;
 
@@ -64,6 +66,8 @@ const FLAG_LOGGED: u8 = 2;
 const FLAG_FRONT: u8 = 4;
 
 /// In the byte of `victim_growth`.
+const FLAG_FLUSHES_PASS_LEVELS: u8 = 16;
+const FLAG_MISSED_TABLES_GO_DOWN: u8 = 32;
 const FLAG_CUTS_AT_SETS: u8 = 64;
 const FLAG_FULL_LEVELS: u8 = 128;
 
@@ -83,22 +87,18 @@ pub(crate) enum Malformed {
 pub(crate) fn encode(kind: RecordKind, edit: &VersionEdit) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&version_of(edit).to_le_bytes());
+    let version = version_of(edit);
+    out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(&[kind as u8, 0]);
     out.extend_from_slice(&[0; 8]);
     if let Some(counters) = &edit.counters {
-        item(&mut out, TAG_COUNTERS, |out| {
-            out.extend_from_slice(&counters.next_id.to_le_bytes());
-            out.extend_from_slice(&counters.last_seq.to_le_bytes());
-            out.extend_from_slice(&counters.next_keyspace_id.to_le_bytes());
-            out.extend_from_slice(&[0; 4]);
-        });
+        item(&mut out, TAG_COUNTERS, |out| put_counters(out, counters));
     }
     if !edit.totals.is_empty() {
         item(&mut out, TAG_TOTALS, |out| put_totals(out, &edit.totals));
     }
     for record in &edit.keyspaces_created {
-        item(&mut out, TAG_KEYSPACE_CREATED, |out| put_keyspace(out, record));
+        item(&mut out, TAG_KEYSPACE_CREATED, |out| put_keyspace(out, version, record));
     }
     for (keyspace, table) in &edit.tables_removed {
         item(&mut out, TAG_TABLE_REMOVED, |out| put_pair(out, *keyspace, table.0));
@@ -162,8 +162,13 @@ fn version_of(edit: &VersionEdit) -> u16 {
         || !edit.values_moved.is_empty()
         || edit.tables_added.iter().any(|add| add.level == HOLDER_LEVEL)
         || edit.keyspaces_created.iter().any(|made| made.options.values_apart_from_bytes > 0);
-    if edit.keyspaces_created.iter().any(|made| has_habits(&made.options)) {
+    let is_any = |has: fn(&KeyspaceOptions) -> bool| {
+        edit.keyspaces_created.iter().any(|made| has(&made.options))
+    };
+    if is_any(has_own_habits) {
         FORMAT_VERSION
+    } else if is_any(has_set_options) {
+        FORMAT_VERSION_SETS
     } else if has_values {
         FORMAT_VERSION_VALUES
     } else if !edit.totals.is_empty() {
@@ -177,17 +182,55 @@ fn version_of(edit: &VersionEdit) -> u16 {
 
 /// Whether `options` say what no record before version 6 can say. There the order of victims of
 /// set-aware compaction had no number of its own.
-fn has_habits(options: &KeyspaceOptions) -> bool {
+fn has_set_options(options: &KeyspaceOptions) -> bool {
     options.compaction == CompactionKind::SetAware
         || options.victim_order == VictimOrder::DeadFirst
-        || growth_flags(options) != 0
+        || set_flags(options) != 0
 }
 
-fn growth_flags(options: &KeyspaceOptions) -> u8 {
+/// Whether `options` say what no record before version 7 can say.
+fn has_own_habits(options: &KeyspaceOptions) -> bool {
+    (options.flushes_pass_levels, options.missed_tables_go_down)
+        != implied_habits(options.compaction, options.victim_growth)
+}
+
+/// LevelDB's habits in records before version 7: whether flushes pass levels, and whether missed tables go
+/// down. There they came with the growth of victims, and the first one with gear compaction too.
+fn implied_habits(compaction: CompactionKind, growth: VictimGrowth) -> (bool, bool) {
+    let is_single = growth == VictimGrowth::Single;
+    (is_single || compaction == CompactionKind::Gear, is_single)
+}
+
+/// The flags that a record of `version` has beside the growth of victims.
+fn growth_flags(version: u16, options: &KeyspaceOptions) -> u8 {
+    let habits = [
+        (options.flushes_pass_levels, FLAG_FLUSHES_PASS_LEVELS),
+        (options.missed_tables_go_down, FLAG_MISSED_TABLES_GO_DOWN),
+    ];
+    let habits = habits.iter().map(|&(has, flag)| if has { flag } else { 0 });
+    let habits = if version < FORMAT_VERSION { 0 } else { habits.sum() };
+    habits | set_flags(options)
+}
+
+fn set_flags(options: &KeyspaceOptions) -> u8 {
     let cuts = if options.cuts_at_sets { FLAG_CUTS_AT_SETS } else { 0 };
     match options.gear_depth {
         GearDepth::Overlaps => cuts,
         GearDepth::FullLevels => cuts | FLAG_FULL_LEVELS,
+    }
+}
+
+/// The bits of the growth's byte that are flags in a record of `version`.
+fn known_growth_flags(version: u16) -> u8 {
+    match version {
+        FORMAT_VERSION.. => {
+            FLAG_CUTS_AT_SETS
+                | FLAG_FULL_LEVELS
+                | FLAG_FLUSHES_PASS_LEVELS
+                | FLAG_MISSED_TABLES_GO_DOWN
+        }
+        FORMAT_VERSION_SETS => FLAG_CUTS_AT_SETS | FLAG_FULL_LEVELS,
+        _ => 0,
     }
 }
 
@@ -205,6 +248,13 @@ fn put_pair(out: &mut Vec<u8>, keyspace: KeyspaceId, number: u64) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
+fn put_counters(out: &mut Vec<u8>, counters: &Counters) {
+    out.extend_from_slice(&counters.next_id.to_le_bytes());
+    out.extend_from_slice(&counters.last_seq.to_le_bytes());
+    out.extend_from_slice(&counters.next_keyspace_id.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+}
+
 fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
     for (number, value) in totals.iter() {
         out.push(number);
@@ -212,13 +262,13 @@ fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
     }
 }
 
-fn put_keyspace(out: &mut Vec<u8>, record: &KeyspaceRecord) {
+fn put_keyspace(out: &mut Vec<u8>, version: u16, record: &KeyspaceRecord) {
     let options = &record.options;
     out.extend_from_slice(&record.id.0.to_le_bytes());
     out.extend_from_slice(&[options.compression as u8, options.compaction as u8]);
     out.extend_from_slice(&[
         options.victim_order as u8,
-        options.victim_growth as u8 | growth_flags(options),
+        options.victim_growth as u8 | growth_flags(version, options),
     ]);
     out.extend_from_slice(&options.table_len_bytes.to_le_bytes());
     out.extend_from_slice(&options.base_level_len_bytes.to_le_bytes());
@@ -433,31 +483,34 @@ fn take_keyspace(version: u16, from: &mut Cursor<'_>) -> Result<KeyspaceRecord, 
     let victim_order = match from.u8()? {
         1 => VictimOrder::RoundRobin,
         2 => VictimOrder::MinOverlap,
-        3 if version >= FORMAT_VERSION => VictimOrder::DeadFirst,
+        3 if version >= FORMAT_VERSION_SETS => VictimOrder::DeadFirst,
         other => return Err(from.bad(format!("victim order {other}"))),
     };
-    let (growth, flags) = match (version, from.u8()?) {
-        (FORMAT_VERSION, byte) => {
-            let flags = byte & (FLAG_CUTS_AT_SETS | FLAG_FULL_LEVELS);
-            (byte - flags, flags)
-        }
-        (_, byte) => (byte, 0),
-    };
+    let growth_byte = from.u8()?;
+    let flags = growth_byte & known_growth_flags(version);
     let victim_order = match compaction {
         // Before version 6, set-aware compaction knew one order.
-        CompactionKind::SetAware if version < FORMAT_VERSION => VictimOrder::DeadFirst,
+        CompactionKind::SetAware if version < FORMAT_VERSION_SETS => VictimOrder::DeadFirst,
         _ => victim_order,
     };
-    let victim_growth = match growth {
+    let victim_growth = match growth_byte - flags {
         1 => VictimGrowth::Neighbours,
         2 => VictimGrowth::Single,
         other => return Err(from.bad(format!("victim growth {other}"))),
+    };
+    let (flushes_pass_levels, missed_tables_go_down) = match version {
+        FORMAT_VERSION.. => {
+            (flags & FLAG_FLUSHES_PASS_LEVELS != 0, flags & FLAG_MISSED_TABLES_GO_DOWN != 0)
+        }
+        _ => implied_habits(compaction, victim_growth),
     };
     let options = KeyspaceOptions {
         compression,
         compaction,
         victim_order,
         victim_growth,
+        flushes_pass_levels,
+        missed_tables_go_down,
         cuts_at_sets: flags & FLAG_CUTS_AT_SETS != 0,
         gear_depth: match flags & FLAG_FULL_LEVELS {
             0 => GearDepth::Overlaps,

@@ -3,7 +3,7 @@ use super::format::{self, Malformed, RecordKind};
 use super::partitions::BaseMerge;
 use super::state::StoreState;
 use super::*;
-use crate::options::{GearDepth, KeyspaceOptions, VictimGrowth, VictimOrder};
+use crate::options::{CompactionKind, GearDepth, KeyspaceOptions, VictimGrowth, VictimOrder};
 use crate::totals::{Total, Totals};
 use imbrex_clockwork::Prng;
 use imbrex_disk::BlockRange;
@@ -165,7 +165,8 @@ fn what_compaction_does_with_sets_and_full_levels_is_recorded() {
                     ..base
                 });
                 let bytes = format::encode(RecordKind::Edit, &edit);
-                assert_eq!(bytes[4], 6);
+                let is_usual = victim_growth == VictimGrowth::Single;
+                assert_eq!(bytes[4], if is_usual { 6 } else { 7 });
                 assert_eq!(format::decode(&bytes), Ok((RecordKind::Edit, edit)));
             }
         }
@@ -174,13 +175,76 @@ fn what_compaction_does_with_sets_and_full_levels_is_recorded() {
     assert_eq!(leveled[4], 2, "older programs read what they know");
 }
 
+/// The flags of LevelDB's habits, and the record's version, by compaction and growth.
+#[test]
+fn leveldbs_habits_are_recorded_apart_from_the_growth_of_victims() {
+    let kinds = [CompactionKind::Leveled, CompactionKind::Gear, CompactionKind::Lazy];
+    let growths = [VictimGrowth::Neighbours, VictimGrowth::Single];
+    for (compaction, victim_growth) in
+        kinds.into_iter().flat_map(|kind| growths.map(|growth| (kind, growth)))
+    {
+        let mut of_old = 0;
+        for habits in [(false, false), (true, false), (false, true), (true, true)] {
+            let edit = keyspace_with(KeyspaceOptions {
+                compaction,
+                victim_growth,
+                flushes_pass_levels: habits.0,
+                missed_tables_go_down: habits.1,
+                ..KeyspaceOptions::default()
+            });
+            let bytes = format::encode(RecordKind::Edit, &edit);
+            let flags = if habits.0 { 16 } else { 0 } | if habits.1 { 32 } else { 0 };
+            match bytes[4] {
+                7 => assert_eq!(bytes[GROWTH_AT], victim_growth as u8 | flags),
+                version => {
+                    assert_eq!((version, bytes[GROWTH_AT]), (2, victim_growth as u8));
+                    of_old += 1;
+                }
+            }
+            assert_eq!(format::decode(&bytes), Ok((RecordKind::Edit, edit)));
+        }
+        assert_eq!(of_old, 1, "{compaction:?} {victim_growth:?}: older programs had one of four");
+    }
+}
+
+/// A store of a program without these options goes on with the habits that it had there.
+#[test]
+fn an_old_keyspace_keeps_the_habits_of_its_growth() {
+    let old = [
+        (CompactionKind::Leveled, VictimGrowth::Neighbours, (false, false)),
+        (CompactionKind::Leveled, VictimGrowth::Single, (true, true)),
+        (CompactionKind::SetAware, VictimGrowth::Single, (true, true)),
+        (CompactionKind::Gear, VictimGrowth::Single, (true, true)),
+        (CompactionKind::Gear, VictimGrowth::Neighbours, (true, false)),
+    ];
+    for (compaction, victim_growth, habits) in old {
+        // Without both, which versions from 2 to 6 cannot say.
+        let options = KeyspaceOptions { compaction, victim_growth, ..KeyspaceOptions::default() };
+        let bytes = format::encode(RecordKind::Edit, &keyspace_with(options));
+        assert_eq!(bytes[GROWTH_AT], victim_growth as u8);
+        for version in 2..7 {
+            let (_, edit) = format::decode(&with_byte(bytes.clone(), 4, version)).unwrap();
+            let options = &edit.keyspaces_created[0].options;
+            let found = (options.flushes_pass_levels, options.missed_tables_go_down);
+            assert_eq!(found, habits, "{compaction:?} {victim_growth:?} in version {version}");
+            for flag in [16, 32] {
+                let flagged = with_byte(bytes.clone(), GROWTH_AT, bytes[GROWTH_AT] | flag);
+                let decoded = format::decode(&with_byte(flagged, 4, version));
+                assert!(decoded.is_err(), "version {version} has no flag {flag}");
+            }
+        }
+    }
+}
+
+/// The header, the item's header, the keyspace, compression, compaction, the order of victims.
+const GROWTH_AT: usize = 16 + 8 + 4 + 3;
+
 /// A store of a program that knew one order of victims for sets goes on with that.
 #[test]
 fn an_old_set_aware_keyspace_keeps_its_order_of_victims() {
     let options = KeyspaceOptions { cuts_at_sets: false, ..KeyspaceOptions::set_aware() };
     let bytes = format::encode(RecordKind::Edit, &keyspace_with(options));
-    // The header, the item's header, the keyspace, compression and compaction.
-    let order_at = 16 + 8 + 4 + 2;
+    let order_at = GROWTH_AT - 1;
     assert_eq!(bytes[order_at..order_at + 2], [1, 2]);
     for version in 2..6 {
         let (_, old) = format::decode(&with_byte(bytes.clone(), 4, version)).unwrap();

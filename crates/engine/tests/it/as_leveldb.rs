@@ -1,13 +1,20 @@
-//! What LevelDB does besides one victim at a time: flushes pass empty levels, and gets that miss a table
-//! bring it down.
+//! Two habits of LevelDB, each an option of its own: flushes pass levels that are empty where they go, and
+//! tables go down that gets miss. RocksDB, which also takes one victim at a time, has neither.
 
 use crate::stage::{key, small, small_keyspace, zoned};
 use imbrex_clockwork::Order;
 use imbrex_engine::tuning::VictimGrowth;
 use imbrex_engine::{CompactionKind, Db, KeyspaceOptions, Options};
 
-fn options(compaction: CompactionKind, victim_growth: VictimGrowth) -> Options {
-    let keyspace = KeyspaceOptions { compaction, victim_growth, ..small_keyspace() };
+/// One victim at a time, with these habits: flushes pass levels, missed tables go down.
+fn options(compaction: CompactionKind, (passes, goes_down): (bool, bool)) -> Options {
+    let keyspace = KeyspaceOptions {
+        compaction,
+        victim_growth: VictimGrowth::Single,
+        flushes_pass_levels: passes,
+        missed_tables_go_down: goes_down,
+        ..small_keyspace()
+    };
     Options { keyspace, ..small() }
 }
 
@@ -29,7 +36,7 @@ fn put(db: &Db, numbers: impl Iterator<Item = u64>) {
 fn a_flush_passes_levels_that_hold_nothing_in_its_range() {
     let kinds = [CompactionKind::Leveled, CompactionKind::SetAware, CompactionKind::Gear];
     for kind in kinds {
-        let db = zoned(32, Order::SmallestTime).create(options(kind, VictimGrowth::Single));
+        let db = zoned(32, Order::SmallestTime).create(options(kind, (true, false)));
         put(&db, 0..20);
         put(&db, 100..120);
         assert_eq!(shape(&db), [(2, 2)], "{kind:?}: both lie in level 2");
@@ -45,16 +52,23 @@ fn a_flush_passes_levels_that_hold_nothing_in_its_range() {
         assert_eq!(db.default_keyspace().range::<&[u8]>(..).unwrap().count(), 40 + 10, "{kind:?}");
         assert!(db.check().unwrap().is_sound(), "{kind:?}");
     }
-    let db = zoned(32, Order::SmallestTime)
-        .create(options(CompactionKind::Leveled, VictimGrowth::Neighbours));
-    put(&db, 0..20);
-    assert_eq!(shape(&db), [(0, 1)], "only LevelDB's rule passes level 0");
+}
+
+#[test]
+fn a_flush_stays_in_level_0_without_that_option() {
+    let kinds = [CompactionKind::Leveled, CompactionKind::SetAware, CompactionKind::Gear];
+    for (kind, misses) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let db = zoned(32, Order::SmallestTime).create(options(kind, (false, misses)));
+        put(&db, 0..20);
+        put(&db, 100..120);
+        assert_eq!(shape(&db), [(0, 2)], "{kind:?}, misses: {misses}");
+    }
 }
 
 #[test]
 fn gets_that_miss_a_table_bring_it_down() {
     for kind in [CompactionKind::Leveled, CompactionKind::SetAware] {
-        let db = zoned(32, Order::SmallestTime).create(options(kind, VictimGrowth::Single));
+        let db = zoned(32, Order::SmallestTime).create(options(kind, (true, true)));
         put(&db, (0..40).step_by(2));
         put(&db, (1..41).step_by(2));
         assert_eq!(shape(&db), [(1, 1), (2, 1)], "{kind:?}");
@@ -81,14 +95,49 @@ fn gets_that_miss_a_table_bring_it_down() {
 }
 
 #[test]
-fn no_misses_count_without_leveldbs_rule() {
-    let db = zoned(32, Order::SmallestTime)
-        .create(options(CompactionKind::Leveled, VictimGrowth::Neighbours));
+fn no_misses_count_without_that_option() {
+    for (passes, expected) in [(false, vec![(0, 2)]), (true, vec![(1, 1), (2, 1)])] {
+        let options = options(CompactionKind::Leveled, (passes, false));
+        let db = zoned(32, Order::SmallestTime).create(options);
+        put(&db, (0..40).step_by(2));
+        put(&db, (1..41).step_by(2));
+        for _ in 0..1_000 {
+            assert!(db.default_keyspace().get(key(10)).unwrap().is_some());
+        }
+        db.wait_idle().unwrap();
+        assert_eq!(shape(&db), expected, "flushes pass levels: {passes}");
+    }
+}
+
+/// A table of level 0 goes down for its misses although flushes stay in level 0.
+#[test]
+fn missed_tables_go_down_from_level_0() {
+    let options = options(CompactionKind::Leveled, (false, true));
+    let db = zoned(32, Order::SmallestTime).create(options);
     put(&db, (0..40).step_by(2));
     put(&db, (1..41).step_by(2));
-    for _ in 0..1_000 {
+    assert_eq!(shape(&db), [(0, 2)]);
+    for _ in 0..100 {
         assert!(db.default_keyspace().get(key(10)).unwrap().is_some());
     }
     db.wait_idle().unwrap();
-    assert_eq!(shape(&db), [(0, 2)]);
+    assert_eq!(shape(&db), [(1, 1)], "with the table that it overlaps");
+}
+
+/// A reopened store goes on as it began, whatever the options of the opening say.
+#[test]
+fn the_habits_are_recorded() {
+    for habits in [(false, false), (true, false), (false, true), (true, true)] {
+        let stage = zoned(32, Order::SmallestTime);
+        let db = stage.create(options(CompactionKind::Leveled, habits));
+        db.close().unwrap();
+        let others = options(CompactionKind::Leveled, (!habits.0, !habits.1));
+        let db = stage.reopen(others).unwrap();
+        let keyspace = db.default_keyspace();
+        let recorded = keyspace.options();
+        let found = (recorded.flushes_pass_levels, recorded.missed_tables_go_down);
+        assert_eq!(found, habits);
+        put(&db, 0..20);
+        assert_eq!(shape(&db), [(if habits.0 { 2 } else { 0 }, 1)]);
+    }
 }

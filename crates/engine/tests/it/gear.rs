@@ -22,6 +22,7 @@ fn like_leveldb(compaction: CompactionKind) -> Options {
         l0_slowdown_run_count: 8,
         l0_stop_run_count: 12,
         victim_order: VictimOrder::RoundRobin,
+        flushes_pass_levels: true,
         ..KeyspaceOptions::default()
     };
     Options { memtable_len_bytes: 16 << 10, keyspace, ..small() }

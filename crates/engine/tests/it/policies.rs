@@ -30,12 +30,12 @@ pub(crate) fn policies() -> [(&'static str, Options); 7] {
         ("apart", apart(small())),
         ("lazy and apart", apart(lazy.clone())),
         ("bands", Options { logs_are_tables: true, ..small() }),
-        ("single", with(|keyspace| keyspace.victim_growth = VictimGrowth::Single)),
+        ("single", with(as_leveldb)),
         (
             "set-aware",
             with(|keyspace| {
                 keyspace.compaction = CompactionKind::SetAware;
-                keyspace.victim_growth = VictimGrowth::Single;
+                as_leveldb(keyspace);
             }),
         ),
         (
@@ -48,6 +48,12 @@ pub(crate) fn policies() -> [(&'static str, Options); 7] {
         ),
         ("lazy", lazy),
     ]
+}
+
+fn as_leveldb(keyspace: &mut KeyspaceOptions) {
+    keyspace.victim_growth = VictimGrowth::Single;
+    keyspace.flushes_pass_levels = true;
+    keyspace.missed_tables_go_down = true;
 }
 
 fn value(prng: &mut Prng, len_bytes: u64) -> Vec<u8> {

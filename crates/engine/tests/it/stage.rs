@@ -117,6 +117,7 @@ pub(crate) fn small_gear() -> Options {
         compression: Compression::None,
         base_level_len_bytes: 12 << 10,
         level_factor: 3,
+        flushes_pass_levels: true,
         ..small_keyspace()
     };
     Options { memtable_len_bytes: 12 << 10, keyspace, ..small() }

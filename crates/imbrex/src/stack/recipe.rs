@@ -224,7 +224,8 @@ pub(crate) fn leveldb(_: &Geometry) -> Options {
 }
 
 /// KVIMR's RocksDB: tables and memtables of 64 MB, level 1 of 256 MB, filters of 10 bits, 2 MB read at a
-/// time; on a small drive tables of a thousandth of it, and all else in proportion.
+/// time; on a small drive tables of a thousandth of it, and all else in proportion. One victim goes down at
+/// a time, as in LevelDB; flushes stay in level 0, and gets start no compaction.
 ///
 /// Source: KVIMR, section 4.1.
 pub(crate) fn kvimr(geometry: &Geometry) -> Options {
@@ -239,6 +240,8 @@ pub(crate) fn kvimr(geometry: &Geometry) -> Options {
     keyspace.table_len_bytes = table_len_bytes;
     keyspace.base_level_len_bytes = 4 * table_len_bytes;
     keyspace.filter_bits_per_key = 10;
+    keyspace.flushes_pass_levels = false;
+    keyspace.missed_tables_go_down = false;
     if KVIMR_LEN_BYTES_MIN <= geometry.len().bytes() {
         keyspace.l0_slowdown_run_count = 20;
         keyspace.l0_stop_run_count = 36;
@@ -281,8 +284,12 @@ fn as_product(keyspace: KeyspaceOptions, geometry: &Geometry) -> Options {
 
 /// GearDB's windows in the default store.
 pub(crate) fn gear(geometry: &Geometry) -> Options {
-    let keyspace =
-        KeyspaceOptions { compaction: CompactionKind::Gear, ..KeyspaceOptions::default() };
+    let keyspace = KeyspaceOptions {
+        compaction: CompactionKind::Gear,
+        // A table that overlaps nothing then needs no turn of its own to leave level 0.
+        flushes_pass_levels: true,
+        ..KeyspaceOptions::default()
+    };
     as_product(keyspace, geometry)
 }
 
@@ -310,6 +317,8 @@ pub(crate) fn sets(geometry: &Geometry) -> Options {
         compaction: sets.compaction,
         victim_order: sets.victim_order,
         victim_growth: sets.victim_growth,
+        flushes_pass_levels: sets.flushes_pass_levels,
+        missed_tables_go_down: sets.missed_tables_go_down,
         ..KeyspaceOptions::default()
     };
     as_product(keyspace, geometry)

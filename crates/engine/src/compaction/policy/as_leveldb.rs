@@ -1,5 +1,5 @@
-//! Two habits of LevelDB 1.19 that [`VictimGrowth::Single`] asks for besides one victim at a time. Gear
-//! compaction always has the first.
+//! Two habits of LevelDB 1.19 that RocksDB does not have, each behind an option of the keyspace:
+//! [`KeyspaceOptions::flushes_pass_levels`] and [`KeyspaceOptions::missed_tables_go_down`].
 //!
 //! ```text
 //!   flush   L0  [ ] [ ]          a memtable that overlaps nothing passes level 0 and 1 and lies in level 2,
@@ -14,13 +14,14 @@
 //! after a miss for each 16 KiB of its length, but not before 100.
 //!
 //! Source: LevelDB 1.19, `Version::PickLevelForMemTableOutput`, `Version::UpdateStats`. LevelDB also
-//! counts a miss for each MiB that an iterator reads; here only point reads count.
+//! counts a miss for each MiB that an iterator reads; here only point reads count. HyperLevelDB has both
+//! habits, without a limit on what a flush overlaps two levels below.
 
 use crate::compaction::busy::Busy;
 use crate::compaction::plan::{Plan, Reason};
 use crate::compaction::policy::leveled;
 use crate::compaction::situation::Situation;
-use crate::options::{CompactionKind, KeyspaceOptions, VictimGrowth};
+use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::version::{KeyRange, LEVEL_COUNT, TableMeta, Version};
 use std::sync::Arc;
 
@@ -34,9 +35,19 @@ const MISS_COUNT_MIN: u64 = 100;
 
 /// Whether gets that find nothing in a table count.
 pub(crate) fn counts_misses(options: &KeyspaceOptions) -> bool {
-    let is_leveled =
+    // Gear compaction does not move single tables, because a zone has tables of one level.
+    let moves_tables =
         matches!(options.compaction, CompactionKind::Leveled | CompactionKind::SetAware);
-    is_leveled && options.victim_growth == VictimGrowth::Single
+    options.missed_tables_go_down && moves_tables
+}
+
+/// Whether a flush may go below level 0. The other policies give level 0 a meaning of its own.
+fn passes_levels(options: &KeyspaceOptions) -> bool {
+    let has_levels = matches!(
+        options.compaction,
+        CompactionKind::Leveled | CompactionKind::SetAware | CompactionKind::Gear
+    );
+    options.flushes_pass_levels && has_levels
 }
 
 /// How many misses a table may have before it goes down.
@@ -52,8 +63,7 @@ pub(crate) fn flush_level(
     busy: &Busy,
     range: &KeyRange,
 ) -> u8 {
-    // Gear compaction does not move single tables from level 0, because a zone has tables of one level.
-    if !counts_misses(options) && options.compaction != CompactionKind::Gear {
+    if !passes_levels(options) {
         return 0;
     }
     let is_clear = |level: u8| {

@@ -16,9 +16,9 @@
 //! If space is short, the victims are those that free most for each byte moved (`gain`), down to the
 //! last level.
 //!
-//! With [`VictimGrowth::Single`] the policy does what LevelDB 1.19 does: one victim at a time, from
-//! level 0 on, also a table that gets have missed often (`as_leveldb`). This is the baseline that the
-//! papers compare with.
+//! With [`VictimGrowth::Single`] one victim goes down at a time, from level 0 on, as in LevelDB 1.19 and
+//! RocksDB, the baselines that the papers compare with. What LevelDB does besides has options of its own
+//! (`as_leveldb`).
 
 use crate::compaction::plan::{Input, Output, Plan, Reason, Work};
 use crate::compaction::policy::closure::{Placed, TableClosure, placed};
