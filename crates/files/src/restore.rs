@@ -58,6 +58,9 @@ pub(crate) fn restore(
         if placement.moves_sets() {
             map.keep_room_for_sets();
         }
+        if disk.geometry().interlaced().is_some() && namespace.pair().is_some() {
+            map.leave_logs_to_flash();
+        }
         check_spans(namespace, usable, &held)?.iter().for_each(|&span| map.open_span(span));
         held.iter().for_each(|&(range, id)| map.restore(range, id.0));
         map.distrust_free_runs();

@@ -97,6 +97,9 @@ impl Bench {
         let geometry = *drive.geometry();
         let mut recipe = layout.recipe(&geometry);
         tune(&mut recipe, &spec.tune, &geometry);
+        if spec.drive.beside.is_some() && !layout.takes_flash() {
+            recipe = recipe.with_logs_on_flash();
+        }
         let mut drives = Drives::from(drive);
         if let Some(beside) = beside(&spec.drive, &runtime)? {
             drives = drives.with_flash(beside);

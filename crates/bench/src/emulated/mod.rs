@@ -1,13 +1,13 @@
 //! The emulated drive of a run: in memory, under any rule, whole or restricted to its first part.
 
-mod flash_logs;
+mod flash_catalog;
 mod phases;
 mod spec;
 
 pub use spec::{BesideSpec, DriveRule, DriveSpec};
 
 use crate::error::BenchError;
-use flash_logs::FlashLogs;
+use flash_catalog::FlashCatalog;
 use imbrex_clockwork::Runtime;
 use imbrex_disk::{
     BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Lba, NeighbourSpec,
@@ -61,8 +61,8 @@ pub(crate) fn drive_in_parts(
     if let DriveRule::Phased { track_len_bytes } = spec.rule {
         drive = Arc::new(PhasedTracks::new(drive, Blocks::holding(track_len_bytes)));
     }
-    if spec.logs_on_flash {
-        drive = Arc::new(FlashLogs::new(drive).map_err(|e| failed(e.into()))?);
+    if spec.catalog_on_flash {
+        drive = Arc::new(FlashCatalog::new(drive).map_err(|e| failed(e.into()))?);
     }
     Ok(drive)
 }
@@ -70,6 +70,15 @@ pub(crate) fn drive_in_parts(
 /// The second drive of `spec`, empty and in memory; `None` if it has none.
 pub fn beside(spec: &DriveSpec, runtime: &Runtime) -> Result<Option<Arc<dyn Disk>>, BenchError> {
     let Some(BesideSpec { profile, len_bytes }) = spec.beside else { return Ok(None) };
+    let Some(profile) = profile else {
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| BenchError::Drive {
+            drive: "flash without modelled time".to_owned(),
+            source,
+        };
+        let whole = geometry(DriveRule::Conventional, len_bytes).map_err(|e| failed(e.into()))?;
+        let disk = SimDisk::builder(whole).memory().map_err(|e| failed(e.into()))?;
+        return Ok(Some(Arc::new(disk)));
+    };
     drive(&DriveSpec::whole(profile, DriveRule::Conventional, len_bytes), runtime).map(Some)
 }
 

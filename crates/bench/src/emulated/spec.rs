@@ -14,19 +14,20 @@ pub struct DriveSpec {
     pub len_bytes: u64,
     /// How much of it may be used, from its start; all of it if this is no less than `len_bytes`.
     pub part_bytes: u64,
-    /// Whether logs and the catalog are on a flash device, which takes no time.
-    pub logs_on_flash: bool,
+    /// Whether writes of the catalog go to a flash device, which takes no time. Their space on the drive
+    /// stays reserved.
+    pub catalog_on_flash: bool,
     /// Whether its buffer keeps what was written last for reads.
     pub keeps_writes: bool,
-    /// The second drive, for a layout that has one.
+    /// The second drive: of a layout that has one, or for the logs of another.
     pub beside: Option<BesideSpec>,
 }
 
 /// A second drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct BesideSpec {
-    /// The profile that provides the mechanics.
-    pub profile: &'static str,
+    /// The profile that provides the mechanics; `None` for a drive that takes no time.
+    pub profile: Option<&'static str>,
     /// The length.
     pub len_bytes: u64,
 }
@@ -39,7 +40,7 @@ impl DriveSpec {
             rule,
             len_bytes,
             part_bytes: len_bytes,
-            logs_on_flash: false,
+            catalog_on_flash: false,
             keeps_writes: false,
             beside: None,
         }
@@ -47,7 +48,7 @@ impl DriveSpec {
 
     /// The same drive with a second one.
     pub fn beside(self, profile: &'static str, len_bytes: u64) -> DriveSpec {
-        DriveSpec { beside: Some(BesideSpec { profile, len_bytes }), ..self }
+        DriveSpec { beside: Some(BesideSpec { profile: Some(profile), len_bytes }), ..self }
     }
 
     /// The same drive, restricted to its first `part_bytes`.
@@ -55,9 +56,11 @@ impl DriveSpec {
         DriveSpec { part_bytes, ..self }
     }
 
-    /// The same drive, with a flash device for logs and the catalog.
-    pub fn with_logs_on_flash(self) -> DriveSpec {
-        DriveSpec { logs_on_flash: true, ..self }
+    /// The same drive with the catalog's writes on flash, and a second drive of `len_bytes` for logs. Neither
+    /// takes time.
+    pub fn with_logs_on_flash(self, len_bytes: u64) -> DriveSpec {
+        let beside = Some(BesideSpec { profile: None, len_bytes });
+        DriveSpec { catalog_on_flash: true, beside, ..self }
     }
 
     /// The same drive, with a buffer that keeps what was written last.
@@ -74,9 +77,12 @@ impl DriveSpec {
             }
             _ => None,
         };
-        let flash = self.logs_on_flash.then(|| "logs on flash".to_owned());
+        let flash = self.catalog_on_flash.then(|| "catalog on flash".to_owned());
         let keeps = self.keeps_writes.then(|| "buffer keeps what it wrote".to_owned());
-        let beside = self.beside.map(|beside| format!("beside {}", beside.profile));
+        let beside = self.beside.map(|beside| match beside.profile {
+            Some(profile) => format!("beside {profile}"),
+            None => "beside flash without time".to_owned(),
+        });
         rule.into_iter().chain(flash).chain(keeps).chain(beside).collect()
     }
 }

@@ -51,6 +51,9 @@ pub struct Options {
     /// Whether logs are written to the flash drive while a compaction runs (`offload`). It needs
     /// files on two drives.
     pub offloads: bool,
+    /// Whether all logs are written to the flash drive, and nothing else. It needs files on two drives. A
+    /// log for which flash has no room goes to the main drive.
+    pub logs_on_flash: bool,
     /// Whether flushes write their tables to the flash drive while it has room (`store::slices`). It needs
     /// files on two drives and lazy leveling, which moves the tables to the main drive later.
     pub flushes_to_flash: bool,
@@ -129,6 +132,7 @@ impl Default for Options {
             log_frame_len_bytes: 64 << 10,
             logs_are_tables: false,
             offloads: false,
+            logs_on_flash: false,
             flushes_to_flash: false,
             offload_delay_ns: 0,
             offloaded_file_count_max: 10,

@@ -445,7 +445,8 @@ impl Store {
     /// The drive on which a new log should be created now.
     pub(crate) fn wanted_tier(&self) -> Tier {
         let is_running = self.compacting.is_running.load(Ordering::Acquire);
-        if self.options.offloads && is_running { Tier::Fast } else { Tier::Main }
+        let is_fast = self.options.logs_on_flash || self.options.offloads && is_running;
+        if is_fast { Tier::Fast } else { Tier::Main }
     }
 
     /// Whether flash holds more files than full-speed writing allows.

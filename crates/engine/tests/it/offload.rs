@@ -9,7 +9,7 @@ use imbrex_engine::{
     Db, EngineError, KeyspaceOptions, OpenMode, Options, WriteBatch, WriteOptions,
 };
 use imbrex_files::tiers::{FlashOptions, TieredFiles};
-use imbrex_files::{Files, FormatOptions, PlacementKind, Tier};
+use imbrex_files::{FileKind, Files, FormatOptions, PlacementKind, Tier};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -223,6 +223,52 @@ fn what_was_synced_survives_whichever_drive_loses_power_first() {
     cut_either_drive(Pair::new, &offloading());
 }
 
+#[test]
+fn what_was_synced_survives_in_logs_that_are_always_on_flash() {
+    cut_either_drive(Pair::new, &Options { logs_on_flash: true, ..small() });
+}
+
+#[test]
+fn all_logs_are_on_flash_and_no_table_is() {
+    let pair = Pair::new(Order::SmallestTime);
+    let options = Options { logs_on_flash: true, ..small() };
+    let (files, db) = pair.create(options.clone());
+    let (ks, mut prng, mut map) = (db.default_keyspace(), Prng::new(1), Map::new());
+    let mut log_count = 0;
+    for number in 0..3000 {
+        let mut value = vec![0; 900];
+        prng.fill(&mut value);
+        let key = key(prng.below(3000));
+        ks.put(&key, &value).unwrap();
+        map.insert(key, value);
+        if number % 50 == 0 {
+            for file in files.list("") {
+                let is_log = file.kind == FileKind::Log;
+                assert_eq!(
+                    file.tier,
+                    if is_log { Tier::Fast } else { Tier::Main },
+                    "{}",
+                    file.name
+                );
+                log_count += usize::from(is_log);
+            }
+        }
+    }
+    assert!(log_count >= 60, "one at each look: {log_count}");
+    let (metrics, stats) = (db.metrics(), files.tier_stats().unwrap());
+    assert!(metrics.compaction_count > 3 && stats.logs > 10, "{stats:?}");
+    assert_eq!((stats.tables, stats.fallbacks), (0, 0));
+    assert!(metrics.user_bytes <= metrics.offloaded_bytes, "{}", metrics.offloaded_bytes);
+    drop(ks);
+    db.close().unwrap();
+    drop(files);
+    let (files, db) = pair.reopen(options).unwrap();
+    assert!(contents(&db) == map);
+    assert!(
+        files.list("").iter().all(|file| file.tier == Tier::Main || file.kind == FileKind::Log)
+    );
+}
+
 /// Cuts the power of one drive before that of the other, at any write, in many runs.
 pub(crate) fn cut_either_drive(new: impl Fn(Order) -> Pair, options: &Options) {
     let mut cut_counts = [0; 2];
@@ -289,6 +335,31 @@ fn no_write_is_refused_because_flash_is_full() {
     assert!(contents(&db) == map);
     drop((ks, db, files));
     let (_files, db) = pair.reopen(offloading()).unwrap();
+    assert!(contents(&db) == map);
+}
+
+/// Logs that are always on flash go to the disk when a batch needs more than all of flash.
+#[test]
+fn a_batch_longer_than_flash_goes_to_the_disk() {
+    let pair = Pair::of_len(Order::SmallestTime, (400, 3), "log-structured");
+    let options = Options { logs_on_flash: true, ..small() };
+    let (files, db) = pair.create(options.clone());
+    let (ks, mut map, mut prng) = (db.default_keyspace(), Map::new(), Prng::new(5));
+    for _ in 0..10 {
+        let mut batch = WriteBatch::new();
+        for (key, value) in (0..4_000).map(|n| (key(n), vec![prng.below(256) as u8; 900])) {
+            batch.put(&ks, &key, &value).unwrap();
+            map.insert(key, value);
+        }
+        db.write(batch, WriteOptions { sync: true }).unwrap();
+        ks.put("between", "batches").unwrap();
+        map.insert(b"between".to_vec(), b"batches".to_vec());
+    }
+    let stats = files.tier_stats().unwrap();
+    assert!(stats.fallbacks >= 10 && stats.logs > 0, "{stats:?}");
+    assert!(contents(&db) == map);
+    drop((ks, db, files));
+    let (_files, db) = pair.reopen(options).unwrap();
     assert!(contents(&db) == map);
 }
 

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A policy chooses the next empty track. This module fills the tracks, and keeps top tracks for
-//! logs: logs grow by pieces, and a piece in a bottom track would need a rewrite each time. The map
+//! logs: logs grow by pieces, and a piece in a bottom track would need a rewrite each time. A drive with
+//! a flash drive beside it keeps none, because its logs are there. The map
 //! decides which tracks may be handed out at all (`space::tracks`).
 
 use super::policy::{FileRequest, Placement, Planned, Rewriting, UNITS_NEEDED, admit};

@@ -119,7 +119,7 @@ impl SpaceMap {
     /// by size in units of `class_len`.
     ///
     /// The reserve is 2 % of the space, at least 1 MiB and at most an eighth. Where tracks are
-    /// interlaced, logs keep half of it.
+    /// interlaced, logs keep half of it ([`SpaceMap::leave_logs_to_flash`] is the exception).
     pub fn without_zones(geometry: &Geometry, usable: BlockRange, class_len: Blocks) -> SpaceMap {
         let class_len = if class_len.is_zero() { CLASS_LEN } else { class_len };
         let unzoned = Unzoned::new(*geometry, usable, class_len);
@@ -213,6 +213,12 @@ impl SpaceMap {
     pub(crate) fn keep_room_for_sets(&mut self) {
         let wanted = Blocks::new(SET_UNITS_KEPT * self.runs().class_len().get());
         self.cleaning_floor = wanted.min(Blocks::new(self.reserve.get() / 2));
+    }
+
+    /// Keeps no top tracks for logs: the drive has a flash drive beside it, and they are there. A log for
+    /// which flash has no room takes top tracks that are free, or waits for them.
+    pub(crate) fn leave_logs_to_flash(&mut self) {
+        self.cleaning_floor = Blocks::ZERO;
     }
 
     /// All zones, in order of address; empty on a disk without zones.

@@ -105,7 +105,7 @@ impl Layout {
         let Drives { main: drive, beside } = drives.into();
         let unsuitable = |reason| LayoutError::Unsuitable { layout: self.name(), reason };
         self.suits(drive.geometry()).map_err(unsuitable)?;
-        let flash = self.flash(beside).map_err(unsuitable)?;
+        let flash = self.flash(recipe, beside).map_err(unsuitable)?;
         let refused = |source| LayoutError::Engine { what: "checking the options", source };
         recipe.options.check().map_err(refused)?;
         let make_bands = |options: &BandOptions| {
@@ -137,9 +137,12 @@ impl Layout {
         Ok(Mounted { layout: self, drive, bands, disk, files, tiers: None })
     }
 
-    /// The flash drive to format, where the layout has one.
-    fn flash(self, beside: Beside) -> Result<Option<Arc<dyn Disk>>, String> {
-        match (self.takes_flash(), beside) {
+    /// The flash drive to format, where the recipe has one.
+    fn flash(self, recipe: &Recipe, beside: Beside) -> Result<Option<Arc<dyn Disk>>, String> {
+        match (recipe.flash.is_some(), beside) {
+            (true, _) if recipe.bands.is_some() => {
+                Err("fixed bands and a flash drive beside them do not go together".to_owned())
+            }
             (true, Beside::Flash(flash)) => Ok(Some(flash)),
             (true, _) => Err("it needs a flash drive beside the drive; give one".to_owned()),
             (false, Beside::Nothing) => Ok(None),
@@ -261,7 +264,9 @@ impl Mounted {
     ///
     /// # Errors
     /// [`LayoutError::Engine`].
-    pub fn open_db(self, runtime: &Runtime, options: Options) -> Result<Stack, LayoutError> {
+    pub fn open_db(self, runtime: &Runtime, mut options: Options) -> Result<Stack, LayoutError> {
+        // A layout that needs no flash drive was given one for logs.
+        options.logs_on_flash |= self.tiers.is_some() && !self.layout.takes_flash();
         let all_files = self.all_files();
         let Mounted { layout, drive, bands, disk, files, tiers } = self;
         let bands = bands.map(|bands| bands.shape());

@@ -103,7 +103,7 @@ impl Recording {
 pub struct Recipe {
     /// Fixed bands over the drive, where the layout has them.
     pub bands: Option<BandOptions>,
-    /// What the flash drive must be, where the layout has one.
+    /// What the flash drive must be, where the layout has one or logs go to one.
     pub flash: Option<FlashOptions>,
     /// The placement policy, by name.
     pub placement: &'static str,
@@ -114,6 +114,16 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// The same with logs, and nothing else, on a flash drive beside the drive, which
+    /// [`super::Layout::format_with`] then takes. Not for layouts with fixed bands.
+    #[must_use]
+    pub fn with_logs_on_flash(mut self) -> Recipe {
+        self.options.logs_on_flash = true;
+        let log_len_bytes_max = self.options.memtable_len_bytes;
+        self.flash = Some(FlashOptions { log_len_bytes_max });
+        self
+    }
+
     /// The same with every length divided by `divisor`, for small drives in tests; lengths stay
     /// above what the parts need to work at all.
     pub fn shrunk(mut self, divisor: u64) -> Recipe {

@@ -9,7 +9,7 @@ use imbrex_disk::{
     Blocks, Disk, Geometry, GeometrySpec, NeighbourSpec, Rule, ShingleSpec, ZoneSpec,
 };
 use imbrex_disk_sim::{FaultPlan, SimDisk};
-use imbrex_engine::{Db, KeyspaceOptions, OpenMode, Options};
+use imbrex_engine::{CompactionKind, Db, KeyspaceOptions, OpenMode, Options};
 use imbrex_files::tiers::FlashError;
 use imbrex_files::{FileLayer, Files, FilesError, FormatOptions, PlacementKind};
 use std::sync::Arc;
@@ -99,6 +99,77 @@ fn every_layout_writes_reopens_and_refuses_the_others() {
         stack.db.check().unwrap();
         drop(keys);
         stack.close().unwrap();
+    }
+}
+
+/// A layout of one drive can have its logs on a flash drive: then it needs that drive, and every opening
+/// puts logs there.
+#[test]
+fn logs_of_a_layout_of_one_drive_can_be_on_flash() {
+    for name in ["imr-m", "kvimr-cmr", "leveled-zones"] {
+        let layout = Layout::by_name(name).unwrap();
+        let main = small_drive(layout.recording());
+        let drives = Drives::from(Arc::clone(&main)).with_flash(small_flash());
+        let recipe = layout.recipe(main.geometry()).shrunk(64);
+        let refused = layout.format_with(drives.clone(), &runtime(), &recipe, 7).unwrap_err();
+        assert!(refused.to_string().contains("no use for a flash drive"), "{refused}");
+        let recipe = recipe.with_logs_on_flash();
+        let stack = layout.format_with(drives.clone(), &runtime(), &recipe, 7).unwrap();
+        let logs = |stack: &Stack, key: &str| {
+            stack.db.default_keyspace().put(key, [7; 500]).unwrap();
+            let stats = stack.tiers.as_ref().unwrap().tier_stats().unwrap();
+            assert_eq!((stats.tables, stats.fallbacks), (0, 0), "{name}");
+            stats.logs
+        };
+        assert_eq!(logs(&stack, "a"), 1, "{name}");
+        stack.close().unwrap();
+        let error = mount(Arc::clone(&main), &runtime()).unwrap_err().to_string();
+        assert!(error.contains("flash"), "{name}: {error}");
+        // With the layout's own options.
+        let stack = layout.open(drives, &runtime()).unwrap();
+        assert_eq!(logs(&stack, "b"), 1, "{name}");
+        let keys = stack.db.default_keyspace();
+        assert!(keys.get("a").unwrap().is_some() && keys.get("b").unwrap().is_some());
+        drop(keys);
+        stack.close().unwrap();
+    }
+    let layout = Layout::by_name("leveldb-banded").unwrap();
+    let main = small_drive(layout.recording());
+    let recipe = layout.recipe(main.geometry()).shrunk(64).with_logs_on_flash();
+    let drives = Drives::from(main).with_flash(small_flash());
+    let refused = layout.format_with(drives, &runtime(), &recipe, 7).unwrap_err();
+    assert!(refused.to_string().contains("fixed bands"), "{refused}");
+}
+
+/// What stands for LevelDB flushes below level 0 and sends missed tables down; what stands for RocksDB does
+/// neither.
+#[test]
+fn layouts_have_the_habits_of_the_database_that_they_stand_for() {
+    let with_both = [
+        "leveldb-cmr",
+        "leveldb-banded",
+        "leveldb-greedy",
+        "leveldb-cb",
+        "leveldb-zones",
+        "sealdb",
+        "sealdb-paper",
+        "sets-banded",
+        "smrdb-leveled",
+        "smrdb-offload",
+    ];
+    for layout in Layout::all() {
+        let recipe = layout.recipe(&small_geometry(layout.recording()));
+        let keyspace = recipe.options.keyspace;
+        let habits = (keyspace.flushes_pass_levels, keyspace.missed_tables_go_down);
+        match keyspace.compaction {
+            CompactionKind::Gear => assert!(habits.0, "{layout}"),
+            CompactionKind::Leveled | CompactionKind::SetAware => {
+                let has_both = with_both.contains(&layout.name());
+                assert_eq!(habits, (has_both, has_both), "{layout}");
+            }
+            // They know neither.
+            _ => {}
+        }
     }
 }
 

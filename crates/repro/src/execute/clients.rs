@@ -108,7 +108,7 @@ mod tests {
     use crate::arrivals::ArrivalSource;
     use crate::client_phase::{ClientPhase, OpenLoop};
     use crate::results::PhaseResult;
-    use crate::spec::{Phase, RunSpec, Tune};
+    use crate::spec::{LoadOrder, Phase, RunSpec, Tune};
     use imbrex_bench::emulated::{DriveRule, DriveSpec};
     use imbrex_workload::ycsb::presets::YcsbWorkload;
     use std::sync::atomic::AtomicU64;
@@ -137,6 +137,25 @@ mod tests {
         let phases = offers.iter().map(|offer| Phase::Clients(*offer)).collect();
         let spec = RunSpec::new("smrdb-offload", drive, phases).tuned(tune);
         super::super::execute(&spec, 1, &AtomicU64::new(0), &|| false).unwrap().phases
+    }
+
+    #[test]
+    fn logs_of_a_layout_of_one_drive_go_to_the_second_drive() {
+        let rule = DriveRule::Interlaced { track_len_bytes: MIB / 4 };
+        let alone = DriveSpec::whole("st500dm002", rule, 256 * MIB);
+        let run = |drive: DriveSpec| {
+            let load = Phase::load(LoadOrder::Once, 24 * MIB, 1008);
+            let spec = RunSpec::new("imr-m", drive, vec![load]);
+            let result = super::super::execute(&spec, 1, &AtomicU64::new(0), &|| false).unwrap();
+            result.phases.into_iter().next().unwrap()
+        };
+        let [with, without] = [run(alone), run(alone.with_logs_on_flash(64 * MIB))];
+        assert!(24 * MIB <= without.totals.log_bytes, "{:?}", without.totals);
+        assert_eq!(with.tiers.beside_file_count, 0);
+        assert!(without.tiers.beside_file_count > 0);
+        assert_eq!(without.tiers.fallback_count, 0);
+        let written = |phase: &PhaseResult| phase.totals.drive_written_bytes;
+        assert!(written(&without) + 24 * MIB <= written(&with));
     }
 
     #[test]

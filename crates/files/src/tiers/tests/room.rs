@@ -2,9 +2,9 @@
 
 use super::stage::{Pair, hints};
 use crate::tests::meanwhile::Interrupted;
-use crate::tests::stage::content;
+use crate::tests::stage::{content, conventional, interlaced};
 use crate::tiers::TieredFiles;
-use crate::{Commit, FileBuffer, FileKind, Files, FilesError, Hints, LogWriter, Tier};
+use crate::{Commit, FileBuffer, FileKind, FileLayer, Files, FilesError, Hints, LogWriter, Tier};
 use imbrex_disk::{Blocks, Disk};
 use imbrex_disk_sim::{FailAt, FaultPlan};
 use std::sync::Arc;
@@ -30,6 +30,48 @@ fn buffer(name: &str, blocks: u64, tier: Tier) -> FileBuffer {
     let mut buffer = FileBuffer::new(name, hints(FileKind::Table, tier));
     buffer.append(&content(name, Blocks::new(blocks).bytes() as usize));
     buffer
+}
+
+/// On interlaced tracks, tables keep a share of the top tracks for logs. With logs on flash they need not,
+/// and take every block that there is.
+#[test]
+fn tables_take_the_tracks_of_logs_that_are_on_flash() {
+    let table_count = |files: &dyn Files| {
+        let mut count = 0;
+        loop {
+            let name = format!("t{count}");
+            let Ok(persisted) = files.persist(vec![buffer(&name, 8, Tier::Main)]) else { break };
+            files.commit(Commit { add: persisted, ..Commit::default() }).unwrap();
+            count += 1;
+        }
+        count
+    };
+    for placement in ["track-tiers", "track-three-phase", "track-sequential"] {
+        let alone = interlaced(4000, 8, 8, 256);
+        let alone = alone.format_small(placement).unwrap();
+        let pair = Pair { main: interlaced(4000, 8, 8, 256), flash: conventional(300, 256).disk };
+        let paired = pair.format_small(placement).unwrap();
+        let log = log_of(&paired, "w1", 40);
+        fill(&*log, 40);
+        let kept = |files: &FileLayer| files.inner.space.with(|map| map.kept_for_logs());
+        assert!(!kept(&alone).is_zero());
+        assert!(kept(paired.main()).is_zero());
+        let (without, with) = (table_count(&alone), table_count(&paired));
+        let kept_count = (kept(&alone).get() / 8) as usize;
+        assert!(without + kept_count <= with, "{placement}: {without} and {with} tables");
+        // A log that outgrows flash waits for room.
+        let free_bytes = paired.flash().unwrap().space().free_bytes;
+        let hints = Hints {
+            expected_len_bytes: Some(free_bytes + 4096),
+            ..hints(FileKind::Log, Tier::Fast)
+        };
+        let refused = paired.create_log("w2", hints).unwrap_err();
+        assert!(matches!(refused, FilesError::NoSpace { .. }), "{refused}");
+        drop(log);
+        drop(paired);
+        let again = pair.open().unwrap();
+        assert!(kept(again.main()).is_zero(), "the catalog records the pair");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::tests::stage::{Stage, Zones, conventional, zoned};
 use crate::tiers::{FlashOptions, TieredFiles};
-use crate::{FileKind, FilesError, FormatOptions, Hints, PlacementKind, Tier};
+use crate::{FileKind, FilesError, FormatOptions, Hints, PlacementKind, PlacementOptions, Tier};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, Lba, Persist};
 use imbrex_disk_sim::SimDisk;
@@ -70,6 +70,14 @@ impl Pair {
         self.format_placed(placement, 7, 0)
     }
 
+    /// Like [`Pair::format_on`], for tables of a few blocks instead of 4 MiB.
+    pub(super) fn format_small(&self, placement: &str) -> Result<TieredFiles, FilesError> {
+        let unit_len = Blocks::new(16);
+        let placement_options = PlacementOptions { unit_len, ..PlacementOptions::default() };
+        let placement = PlacementKind::by_name(placement).unwrap();
+        self.format_by(FormatOptions { placement_options, ..FormatOptions::new(placement) }, 0)
+    }
+
     fn format_placed(
         &self,
         placement: &str,
@@ -77,11 +85,16 @@ impl Pair {
         log_len_bytes_max: u64,
     ) -> Result<TieredFiles, FilesError> {
         let placement = PlacementKind::by_name(placement).unwrap();
-        let options = FormatOptions {
-            layout_name: "test".into(),
-            format_id,
-            ..FormatOptions::new(placement)
-        };
+        let options = FormatOptions { format_id, ..FormatOptions::new(placement) };
+        self.format_by(options, log_len_bytes_max)
+    }
+
+    fn format_by(
+        &self,
+        options: FormatOptions,
+        log_len_bytes_max: u64,
+    ) -> Result<TieredFiles, FilesError> {
+        let options = FormatOptions { layout_name: "test".into(), ..options };
         let flash = FlashOptions { log_len_bytes_max };
         TieredFiles::format(self.main.disk(), self.flash(), &options, &flash, &self.main.runtime)
     }

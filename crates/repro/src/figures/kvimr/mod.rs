@@ -3,11 +3,13 @@
 //! The paper's setting: RocksDB on 100 GB of a conventional ST500DM002, cut into tracks of 2 MB
 //! that are written as if they were interlaced. The load is 75 million pairs of 1 KB, every key
 //! once in random order. Tables and memtables have 64 MB, level 1 has 256 MB, filters have 10 bits
-//! per key, and compactions read 2 MB at a time. The log and the manifest are on an SSD; here a
-//! flash device takes all short writes, without modelled time. The paper's *CMR* is the
-//! conventional drive with tracks allocated in three phases.
+//! per key, and compactions read 2 MB at a time. The log and the manifest are on an SSD. Here logs are
+//! on a flash drive beside the drive, which keeps no tracks for them, and another flash device takes the
+//! catalog's writes; neither has modelled time. The paper's *CMR* is the conventional drive with
+//! tracks allocated in three phases.
 //!
-//! Our engine stands in for RocksDB: leveled, one victim at a time, one compaction at a time.
+//! Our engine stands in for RocksDB: leveled, one victim at a time, one compaction at a time. Flushes stay
+//! in level 0, and gets start no compaction; LevelDB differs in both.
 //!
 //! At a small scale, tables of 64 MB would leave no levels. They shrink with the drive, but less
 //! than the drive, and to no less than four tracks, because merging depends on how many tracks a
@@ -67,6 +69,9 @@ const WHOLE_TABLES_SCALE: f64 = 0.17;
 /// Below this scale, level 0 stops writers at 12 runs. The paper's 36 would be a larger share of
 /// the load.
 const WHOLE_LEVEL_0_SCALE: f64 = 1.0 / 3.0;
+
+/// The second drive holds the logs of so many memtables. A store has fewer.
+const LOG_TABLE_COUNT: u64 = 16;
 
 /// Below this scale, a drive has no room for the backup region, the reserve and a level of
 /// compaction.
@@ -138,7 +143,7 @@ fn spec_of(
     };
     let mut drive = DriveSpec::whole("st500dm002", rule, sized(size).bytes(DRIVE_BYTES));
     if setting != Setting::LogsOnDrive {
-        drive = drive.with_logs_on_flash();
+        drive = drive.with_logs_on_flash(LOG_TABLE_COUNT * table_len_bytes(size, TABLE_LEN_BYTES));
     }
     if setting == Setting::KeepsWrites {
         drive = drive.keeping_what_it_writes();
@@ -355,9 +360,9 @@ fn conditions(size: &Size) -> String {
 
 fn conditions_with(size: &Size, loaded_bytes: u64, table_len_bytes: u64) -> String {
     format!(
-        "A drive of {} MB in tracks of 2 MB; {} MB loaded; tables of {} MB; level 1 of {} MB. The \
-         log and the catalog are on a flash device without modelled time; the paper's are on an \
-         SSD.",
+        "A drive of {} MB in tracks of 2 MB; {} MB loaded; tables of {} MB; level 1 of {} MB. Logs \
+         are on a second drive, and the catalog's writes go to flash, both without modelled time; \
+         the paper's log and manifest are on an SSD.",
         sized(size).bytes(DRIVE_BYTES) / 1_000_000,
         loaded_bytes / 1_000_000,
         table_len_bytes / MIB,

@@ -1,43 +1,46 @@
-//! A drive with a flash device that takes all short writes: logs and the catalog.
+//! A drive with a flash device that takes the writes of the catalog.
 //!
 //! ```text
-//!   write of up to 64 KB   -> flash         no time         a log's frames, records of the catalog
-//!   a longer one           -> the drive     its time        tables
+//!   write of the catalog   -> flash         no time
+//!   any other              -> the drive     its time
 //!   read                   -> whichever holds the block
 //! ```
 //!
-//! Papers keep the write-ahead log and the manifest on an SSD, but the file layer knows one drive.
-//! It writes tables in pieces of a megabyte, so the length of a write distinguishes the two. For
-//! one table in sixteen, the end is short enough to be taken for a log.
+//! Papers keep the manifest on an SSD, but the file layer keeps its catalog on the drive. The catalog
+//! has a handle of the drive of its own ([`Activity::Catalog`]), which distinguishes its writes. Logs are
+//! not here: the file layer puts them on a second drive.
 
 use imbrex_disk::{
-    BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry, GeometrySpec, Lba,
-    Persist, ReadRequest, Rule,
+    Activity, BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, DiskLayer, Geometry,
+    GeometrySpec, Lba, Persist, ReadRequest, Rule,
 };
 use imbrex_disk_sim::{BuildError, SimDisk};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The longest write that goes to flash: a frame of the log.
-const SHORT_LEN_BYTES: usize = 64 << 10;
-
 /// See the module. The counters are those of the drive.
 #[derive(Debug)]
-pub(super) struct FlashLogs {
+pub(super) struct FlashCatalog {
+    /// The drive, or its handle for an activity.
     disk: Arc<dyn Disk>,
-    flash: SimDisk,
+    flash: Arc<SimDisk>,
     /// Per block: whether flash has it.
-    is_on_flash: Mutex<Vec<bool>>,
+    is_on_flash: Arc<Mutex<Vec<bool>>>,
+    /// Whether writes go to flash.
+    writes_to_flash: bool,
 }
 
-impl FlashLogs {
+impl FlashCatalog {
     /// A flash device for `disk`.
-    pub(super) fn new(disk: Arc<dyn Disk>) -> Result<FlashLogs, BuildError> {
+    pub(super) fn new(disk: Arc<dyn Disk>) -> Result<FlashCatalog, BuildError> {
         let len = disk.geometry().len();
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
         let geometry = geometry.expect("a length that a drive has is one");
-        let flash = SimDisk::builder(geometry).memory()?;
-        let is_on_flash = Mutex::new(vec![false; len.get() as usize]);
-        Ok(FlashLogs { disk, flash, is_on_flash })
+        Ok(FlashCatalog {
+            disk,
+            flash: Arc::new(SimDisk::builder(geometry).memory()?),
+            is_on_flash: Arc::new(Mutex::new(vec![false; len.get() as usize])),
+            writes_to_flash: false,
+        })
     }
 
     fn map(&self) -> MutexGuard<'_, Vec<bool>> {
@@ -61,7 +64,7 @@ impl FlashLogs {
     }
 }
 
-impl DiskLayer for FlashLogs {
+impl DiskLayer for FlashCatalog {
     fn below(&self) -> &dyn Disk {
         &*self.disk
     }
@@ -95,13 +98,12 @@ impl DiskLayer for FlashLogs {
     }
 
     fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        let is_short = data.len() <= SHORT_LEN_BYTES;
-        if is_short {
+        if self.writes_to_flash {
             self.flash.write(at, data, persist)?;
         } else {
             self.disk.write(at, data, persist)?;
         }
-        self.note(BlockRange::new(at, Blocks::holding(data.len() as u64)), is_short);
+        self.note(BlockRange::new(at, Blocks::holding(data.len() as u64)), self.writes_to_flash);
         Ok(())
     }
 
@@ -116,6 +118,16 @@ impl DiskLayer for FlashLogs {
         self.note(range, false);
         Ok(())
     }
+
+    fn pass_for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
+        let handle = Arc::clone(&self.disk).for_activity(activity);
+        Some(Arc::new(FlashCatalog {
+            disk: handle.unwrap_or_else(|| Arc::clone(&self.disk)),
+            flash: Arc::clone(&self.flash),
+            is_on_flash: Arc::clone(&self.is_on_flash),
+            writes_to_flash: activity == Activity::Catalog,
+        }))
+    }
 }
 
 #[cfg(test)]
@@ -123,25 +135,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_writes_go_to_flash_and_reads_find_the_newest() {
+    fn writes_of_the_catalog_go_to_flash_and_reads_find_the_newest() {
         let len = Blocks::new(256);
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere }).unwrap();
         let drive = Arc::new(SimDisk::builder(geometry).memory().unwrap());
-        let disk = FlashLogs::new(Arc::clone(&drive) as Arc<dyn Disk>).unwrap();
+        let disk: Arc<dyn Disk> =
+            Arc::new(FlashCatalog::new(Arc::clone(&drive) as Arc<dyn Disk>).unwrap());
+        let catalog = Arc::clone(&disk).for_activity(Activity::Catalog).unwrap();
+        let tables = Arc::clone(&disk).for_activity(Activity::Flush).unwrap();
         let blocks = |byte: u8, count: usize| vec![byte; count * BLOCK_LEN_BYTES];
-        disk.write(Lba::new(0), &blocks(1, 17), Persist::Cached).unwrap();
-        disk.write(Lba::new(4), &blocks(2, 16), Persist::Through).unwrap();
-        assert_eq!(disk.counters().written_bytes, 17 * BLOCK_LEN_BYTES as u64);
-        let mut found = blocks(0, 20);
-        disk.read(Lba::new(0), &mut found).unwrap();
-        assert_eq!(found, [blocks(1, 4), blocks(2, 16)].concat());
-        let mut found = blocks(0, 20);
-        disk.read_batch(&mut [ReadRequest { at: Lba::new(0), buf: &mut found }]).unwrap();
-        assert_eq!(found, [blocks(1, 4), blocks(2, 16)].concat());
-        disk.write(Lba::new(0), &blocks(3, 32), Persist::Cached).unwrap();
+        tables.write(Lba::new(0), &blocks(1, 5), Persist::Cached).unwrap();
+        catalog.write(Lba::new(4), &blocks(2, 16), Persist::Through).unwrap();
+        assert_eq!(disk.counters().written_bytes, 5 * BLOCK_LEN_BYTES as u64);
+        for handle in [&disk, &catalog, &tables] {
+            let mut found = blocks(0, 20);
+            handle.read(Lba::new(0), &mut found).unwrap();
+            assert_eq!(found, [blocks(1, 4), blocks(2, 16)].concat());
+            let mut found = blocks(0, 20);
+            let mut requests = [ReadRequest { at: Lba::new(0), buf: &mut found }];
+            handle.read_batch(&mut requests).unwrap();
+            assert_eq!(found, [blocks(1, 4), blocks(2, 16)].concat());
+        }
+        tables.write(Lba::new(0), &blocks(3, 32), Persist::Cached).unwrap();
         let mut found = blocks(0, 32);
-        disk.read(Lba::new(0), &mut found).unwrap();
+        catalog.read(Lba::new(0), &mut found).unwrap();
         assert_eq!(found, blocks(3, 32), "the drive again");
-        disk.flush().unwrap();
+        catalog.flush().unwrap();
     }
 }
