@@ -30,7 +30,6 @@ use super::error::no_room;
 use super::format::{CHECKPOINT_ZONE_COUNT_MAX, Stored, ZONE_COUNT_WITH_DELTAS_MAX};
 use super::layered::{NodeSource, WholeNodes};
 use super::pool::Use;
-use super::step::STEP_LEN;
 use imbrex_disk::{BlockRange, Blocks, DiskError, Persist, ZoneId};
 
 /// What a checkpoint consists of.
@@ -147,15 +146,20 @@ impl CheckpointWriter {
         }
     }
 
-    /// Writes a piece of the checkpoint; returns its length in blocks.
-    pub(super) fn step(&mut self, id: u64, zones: &mut DataZones) -> Result<u64, DiskError> {
+    /// Writes a piece of the checkpoint, of at most `len_max`; returns its length in blocks.
+    pub(super) fn step(
+        &mut self,
+        id: u64,
+        zones: &mut DataZones,
+        len_max: u64,
+    ) -> Result<u64, DiskError> {
         loop {
             let copy = usize::from(self.written[1] < self.written[0]);
             let first = self.written[copy];
             let zone = self.zone(copy, zones)?;
             let slot = *zones.pool.get(zone).expect("one of the pool");
             let (at, room) = (slot.start + slot.pointer, slot.capacity - slot.pointer);
-            let most = room.get().min(STEP_LEN);
+            let most = room.get().min(len_max);
             let count = match copy {
                 0 => self.encode(first, most)?,
                 _ => most.min(self.written[0] - first),

@@ -175,8 +175,9 @@ impl DriverState {
 
     /// Writes a piece of the checkpoint that is being written; returns its length in blocks.
     pub(super) fn checkpoint_step(&mut self) -> Result<u64, DiskError> {
+        let len_max = self.step_len();
         let Some(writing) = &mut self.writing else { return Ok(0) };
-        let count = match writing.step(self.superblock.id, &mut self.zones) {
+        let count = match writing.step(self.superblock.id, &mut self.zones, len_max) {
             // The drive has given up a zone that deltas were written to. A base takes zones of its own.
             Err(DiskError::ZoneNotWritable { .. } | DiskError::Offline { .. })
                 if writing.is_delta() =>

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     zone 3   aaa.....cc......      zone 7   ...bb....          chosen by `choose`
-//!     read     aaa bb cc             piece by piece, up to 16 MiB
+//!     read     aaa bb cc             piece by piece, up to 16 MiB (`moving`)
 //!     write    aaabbcc               to a zone of cleaning's own: one node where three were
 //! ```
 //!
@@ -46,13 +46,12 @@
 use super::choose::{CleaningOrder, ZoneContent, ZoneFill, candidates, choose};
 use super::cleaning::Cleaning;
 use super::data_zones::Stream;
-use super::mapping::{MapRun, Piece};
+use super::mapping::MapRun;
 use super::pool::{PoolZone, Use};
 use super::state::DriverState;
-use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN, WAITED_STEP_LEN};
-use super::summaries::Part;
+use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
 use super::zones::is_given_up;
-use imbrex_disk::{Activity, BlockRange, Blocks, DiskError, Pba, ZoneId};
+use imbrex_disk::{BlockRange, Blocks, DiskError, Pba, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cleaning begins when the free zones exceed the reserve by no more than this.
@@ -69,15 +68,6 @@ const UNREADABLE_ZONE_SHARE: usize = 512;
 const PAUSE_LEN: u64 = STEP_LEN / 4;
 /// How many reads may fail in a row before a host that waits for the room gets the error.
 const FAILED_READ_COUNT_MAX: u32 = 3;
-
-/// What was read of the valid data of zones: the data, its ranges in order, and the zones of the
-/// unreadable rest.
-#[derive(Default)]
-struct Salvaged {
-    data: Vec<u8>,
-    ranges: Vec<BlockRange>,
-    unreadable: BTreeSet<ZoneId>,
-}
 
 impl DriverState {
     /// Adds what `written` blocks of the host owe; see the module. Returns the most that their write
@@ -112,16 +102,13 @@ impl DriverState {
     }
 
     /// One step of cleaning for a write that still pays `most`; returns how much it paid, 0 if nothing
-    /// is owed. The step is short if another request waits for it.
-    pub(super) fn pay_step(&mut self, most: u64, is_waited: bool) -> Result<u64, DiskError> {
-        if self.debt.blocks < STEP_LEN || most == 0 || self.cleaning.is_none() {
+    /// is owed. What was read is written too, whatever is owed: the arm is there.
+    pub(super) fn pay_step(&mut self, most: u64) -> Result<u64, DiskError> {
+        let Some(cleaning) = &self.cleaning else { return Ok(0) };
+        if cleaning.batch.is_none() && (self.debt.blocks < STEP_LEN || most == 0) {
             return Ok(0);
         }
-        let (least, longest) = match is_waited {
-            true => (WAITED_STEP_LEN, WAITED_STEP_LEN),
-            false => (STEP_LEN, CLEAN_STEP_LEN_MAX),
-        };
-        let len = self.debt.blocks.min(most).clamp(least, longest);
+        let len = self.debt.blocks.min(most).clamp(STEP_LEN, CLEAN_STEP_LEN_MAX);
         let done = self.clean_step(false, len)?;
         self.debt.blocks = self.debt.blocks.saturating_sub(done);
         Ok(done)
@@ -193,7 +180,9 @@ impl DriverState {
         self.clean_step(false, STEP_LEN)
     }
 
-    /// Moves a piece of the valid data of the zones being cleaned; returns how many blocks it read.
+    /// One step of cleaning: a request of the drive. Of the valid data of the zones being cleaned, `len`
+    /// blocks are moved before the next are looked at; returns how many this step began to move, at
+    /// least 1.
     pub(super) fn clean_step(&mut self, is_urgent: bool, len: u64) -> Result<u64, DiskError> {
         if self.cleaning.is_none() {
             match self.begin_cleaning(is_urgent) {
@@ -206,68 +195,61 @@ impl DriverState {
             }
         }
         let Some(mut cleaning) = self.cleaning.take() else { return Ok(0) };
-        let mut pieces = Vec::new();
-        let mut left = len;
-        while left > 0 && cleaning.next < cleaning.runs.len() {
-            let run = &mut cleaning.runs[cleaning.next];
-            let now = MapRun { len: Blocks::new(run.len.get().min(left)), ..*run };
-            left -= now.len.get();
-            *run =
-                MapRun { start: run.start + now.len, at: run.at + now.len, len: run.len - now.len };
-            cleaning.next += usize::from(run.len.is_zero());
-            // Data that was written again meanwhile is elsewhere.
-            let mut is_cleaned = |at| {
-                let slot = self.zones.pool.zone_of(at);
-                slot.is_some_and(|slot| cleaning.zones.contains_key(&slot.zone))
-            };
-            pieces.extend(self.map.still_at(now, &mut is_cleaned));
-        }
-        let moved = len - left;
-        cleaning.left -= Blocks::new(moved);
-        let found = match self.salvage(&pieces) {
-            Ok(found) => found,
-            Err(DiskError::Offline { zone }) => {
-                self.set_unreadable(&cleaning, zone);
-                self.abort_cleaning();
-                return Ok(moved);
-            }
-            // Nothing is in doubt: the data stays where it is.
-            Err(error @ DiskError::Host { .. }) => {
-                return self.note_failed_read(error, is_urgent, moved);
-            }
-            Err(error) => return Err(error),
+        let (mut batch, begun) = match cleaning.batch.take() {
+            Some(batch) => (batch, 0),
+            None => self.begin_batch(&mut cleaning, len),
         };
-        self.debt.failed_reads = 0;
-        cleaning.unreadable.extend(found.unreadable);
-        let is_placed = self.append(Stream::Cleaning, &found.data, &found.ranges)?;
-        self.forget_moved(&pieces);
-        if !is_placed {
+        // A zone may turn out to be empty (`paging`).
+        let begun = begun.max(1);
+        if !batch.is_read() {
+            match self.read_of_batch(&mut batch) {
+                Ok(unreadable) => cleaning.unreadable.extend(unreadable),
+                Err(DiskError::Offline { zone }) => {
+                    self.set_unreadable(&cleaning, zone);
+                    self.abort_cleaning();
+                    return Ok(begun);
+                }
+                // Nothing is in doubt: the data stays where it is.
+                Err(error @ DiskError::Host { .. }) => {
+                    return self.note_failed_read(error, is_urgent, begun);
+                }
+                Err(error) => return Err(error),
+            }
+            self.debt.failed_reads = 0;
+        } else if !self.write_of_batch(&mut cleaning, &mut batch)? {
             self.abort_cleaning();
-            return Ok(moved);
+            return Ok(begun);
         }
-        if cleaning.next < cleaning.runs.len() {
+        if !batch.is_moved() {
+            cleaning.batch = Some(batch);
+        }
+        if cleaning.batch.is_some() || cleaning.next < cleaning.runs.len() {
             self.cleaning = Some(cleaning);
         } else {
-            for (&zone, &generation) in &cleaning.zones {
-                let slot = self.zones.pool.get(zone);
-                if cleaning.unreadable.contains(&zone) {
-                    self.set_unreadable(&cleaning, zone);
-                } else if slot.is_some_and(|slot| slot.generation == generation) {
-                    self.forget_zone(zone);
-                }
-            }
-            self.counters.cleanings += 1;
-            self.counters.cleaned_zones +=
-                (cleaning.zones.len() - cleaning.unreadable.len()) as u64;
-            self.debt.taken_zones = 0;
-            self.commit()?;
-            let kept_count = (self.zones.pool.iter().count() / UNREADABLE_ZONE_SHARE).max(1);
-            if kept_count < self.unreadable_zones().len() {
-                self.abandon_unreadable()?;
+            self.end_cleaning(&cleaning)?;
+        }
+        Ok(begun)
+    }
+
+    /// What `cleaning` could move is moved.
+    fn end_cleaning(&mut self, cleaning: &Cleaning) -> Result<(), DiskError> {
+        for (&zone, &generation) in &cleaning.zones {
+            let slot = self.zones.pool.get(zone);
+            if cleaning.unreadable.contains(&zone) {
+                self.set_unreadable(cleaning, zone);
+            } else if slot.is_some_and(|slot| slot.generation == generation) {
+                self.forget_zone(zone);
             }
         }
-        // A zone may turn out to be empty (`paging`).
-        Ok(moved.max(1))
+        self.counters.cleanings += 1;
+        self.counters.cleaned_zones += (cleaning.zones.len() - cleaning.unreadable.len()) as u64;
+        self.debt.taken_zones = 0;
+        self.commit()?;
+        let kept_count = (self.zones.pool.iter().count() / UNREADABLE_ZONE_SHARE).max(1);
+        if kept_count < self.unreadable_zones().len() {
+            self.abandon_unreadable()?;
+        }
+        Ok(())
     }
 
     /// Finishes the cleaning that is running, or does a whole one; returns false if nothing was
@@ -420,66 +402,9 @@ impl DriverState {
             runs,
             next: 0,
             left: valid,
+            batch: None,
             unreadable: BTreeSet::new(),
         });
         Ok(true)
-    }
-
-    /// Reads pieces: together, or, where the medium fails, block by block whatever can be read.
-    fn salvage(&mut self, pieces: &[Piece]) -> Result<Salvaged, DiskError> {
-        match self.read_pieces(pieces) {
-            Ok(data) => {
-                let ranges = pieces.iter().map(|piece| piece.range).collect();
-                return Ok(Salvaged { data, ranges, unreadable: BTreeSet::new() });
-            }
-            Err(DiskError::Medium { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        let mut found = Salvaged::default();
-        for &piece in pieces {
-            let start = piece.at.expect("cleaning moves mapped blocks only");
-            match self.read_pieces(&[piece]) {
-                Ok(data) => {
-                    found.data.extend_from_slice(&data);
-                    found.ranges.push(piece.range);
-                    continue;
-                }
-                Err(DiskError::Medium { .. }) => {}
-                Err(error) => return Err(error),
-            }
-            for index in (0..piece.range.len.get()).map(Blocks::new) {
-                let range = BlockRange::new(piece.range.start + index, Blocks::new(1));
-                match self.read_pieces(&[Piece { range, at: Some(start + index) }]) {
-                    Ok(data) => {
-                        found.data.extend_from_slice(&data);
-                        found.ranges.push(range);
-                    }
-                    Err(DiskError::Medium { .. }) => {
-                        found
-                            .unreadable
-                            .extend(self.zones.pool.zone_of(start).map(|slot| slot.zone));
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn read_pieces(&mut self, pieces: &[Piece]) -> Result<Vec<u8>, DiskError> {
-        let len: Blocks = pieces.iter().map(|piece| piece.range.len).sum();
-        let mut data = vec![0; len.bytes() as usize];
-        let mut rest = &mut data[..];
-        let mut parts = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            let (buf, behind) = rest.split_at_mut(piece.range.len.bytes() as usize);
-            let at = piece.at.expect("cleaning moves mapped blocks only");
-            parts.push(Part { at, lba: piece.range.start, buf });
-            rest = behind;
-        }
-        let cut = self.zones.summaries.cut(&self.zones.pool, parts)?;
-        let fetched = cut.fetch(&**self.zones.disks.of(Activity::Cleaning));
-        self.end_read(fetched).expect("the lock is held")?;
-        Ok(data)
     }
 }

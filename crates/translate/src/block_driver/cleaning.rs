@@ -1,6 +1,7 @@
 //! A cleaning that is running, and its debt for the host's writes.
 
 use super::mapping::MapRun;
+use super::moving::Batch;
 use imbrex_disk::{Blocks, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,9 @@ pub(super) struct Cleaning {
     /// `next` is cut to what is left of it.
     pub(super) runs: Vec<MapRun>,
     pub(super) next: usize,
-    /// The total length of `runs` from `next` on.
+    /// What is read and not yet written, or to be read.
+    pub(super) batch: Option<Batch>,
+    /// The total length of the batch and of `runs` from `next` on.
     pub(super) left: Blocks,
     /// Those of `zones` that have blocks that cannot be read.
     pub(super) unreadable: BTreeSet<ZoneId>,

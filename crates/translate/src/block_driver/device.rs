@@ -8,6 +8,7 @@ use super::options::DriverOptions;
 use super::state::{Begun, DriverState};
 use super::superblocks;
 use crate::error::FormatFault;
+use imbrex_clockwork::Clock;
 use imbrex_disk::{
     Activity, BlockRange, Blocks, Counters, Disk, DiskError, Geometry, GeometrySpec, Known, Lba,
     Pba, Persist, ReadRequest, Rule, ZoneAction, ZoneId, ZoneInfo,
@@ -99,6 +100,36 @@ impl BlockDriver {
         Ok(())
     }
 
+    /// As [`Disk::write`]. Calls `between` after each step, without the lock: in virtual time, whoever
+    /// waits for the lock is served there.
+    ///
+    /// # Errors
+    /// As [`Disk::write`].
+    pub fn write_in_steps(
+        &self,
+        at: Lba,
+        data: &[u8],
+        persist: Persist,
+        between: &mut dyn FnMut(),
+    ) -> Result<(), DiskError> {
+        self.geometry.request(at, data.len())?;
+        let (mut pace, is_flush_due) =
+            self.change(|state| Ok((state.write(at, data)?, state.is_flush_due())))?;
+        self.flush_early(is_flush_due)?;
+        between();
+        // K10: each step takes the lock anew.
+        loop {
+            let (has_more, is_flush_due) =
+                self.change(|state| Ok((state.pace_step(&mut pace)?, state.is_flush_due())))?;
+            self.flush_early(is_flush_due)?;
+            if !has_more {
+                break;
+            }
+            between();
+        }
+        if persist == Persist::Through { self.flush() } else { Ok(()) }
+    }
+
     fn of(state: DriverState) -> Result<BlockDriver, DriverError> {
         let len = state.superblock.len;
         let geometry = Geometry::new(GeometrySpec { len, rule: Rule::Anywhere });
@@ -115,6 +146,13 @@ impl BlockDriver {
             state: Mutex::new(state),
             turn: Mutex::new(()),
         })
+    }
+
+    /// Measures with `clock` how long steps take. Without a clock their lengths are fixed.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> BlockDriver {
+        self.state().steps.set_clock(clock);
+        self
     }
 
     /// Sets the capacity of the write buffer. Later writes and [`Disk::work`] evict the excess.
@@ -163,9 +201,21 @@ impl BlockDriver {
         std::mem::take(&mut self.state().evictions)
     }
 
-    /// Whether a request waits for the state that the caller has.
-    fn is_waited(&self) -> bool {
-        self.turn.try_lock().is_err()
+    /// K11: empties the drive's cache before it holds much.
+    fn flush_early(&self, is_due: bool) -> Result<(), DiskError> {
+        if !is_due {
+            return Ok(());
+        }
+        let from_ns = self.state().steps.now_ns();
+        self.flush_drive()?;
+        let steps = &mut self.state().steps;
+        steps.flushing.took(steps.now_ns() - from_ns, true);
+        Ok(())
+    }
+
+    /// K9: without the lock, so that others are served meanwhile.
+    fn flush_drive(&self) -> Result<(), DiskError> {
+        self.log_disk.flush().inspect_err(|_| self.state().is_poisoned = true)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, DriverState> {
@@ -232,20 +282,12 @@ impl Disk for BlockDriver {
     }
 
     fn write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
-        self.geometry.request(at, data.len())?;
-        let mut pace = self.change(|state| state.write(at, data))?;
-        // K10: each step takes the lock anew.
-        while self.change(|state| state.pace_step(&mut pace, self.is_waited()))? {}
-        if persist == Persist::Through { self.flush() } else { Ok(()) }
+        self.write_in_steps(at, data, persist, &mut || {})
     }
 
     fn flush(&self) -> Result<(), DiskError> {
         let seq = self.change(DriverState::begin_flush)?;
-        // K9: without the lock, so that others are served meanwhile.
-        if let Err(error) = self.log_disk.flush() {
-            self.state().is_poisoned = true;
-            return Err(error);
-        }
+        self.flush_drive()?;
         self.change(|state| state.end_flush(seq))
     }
 
@@ -263,7 +305,10 @@ impl Disk for BlockDriver {
     }
 
     fn work(&self) -> Result<bool, DiskError> {
-        self.change(|state| state.work_step().map(|done| done > 0))
+        let (has_more, is_flush_due) =
+            self.change(|state| Ok((state.work_step()? > 0, state.is_flush_due())))?;
+        self.flush_early(is_flush_due)?;
+        Ok(has_more)
     }
 
     /// Nothing is written: an unmapped block reads as zeros.

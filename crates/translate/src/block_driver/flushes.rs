@@ -12,7 +12,10 @@
 //! Source: Rebello and others, Can applications recover from fsync failures? (USENIX ATC 2020), for
 //! what follows a failed flush. Not here: the poison of the state (`device`).
 
-use imbrex_disk::{Activity, Disk, DiskError, DiskLayer, ReadRequest, ZoneInfo};
+use imbrex_disk::{
+    Activity, BLOCK_LEN_BYTES, Disk, DiskError, DiskLayer, Lba, Persist, ReadRequest, ZoneInfo,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The drive below a block device.
@@ -21,12 +24,38 @@ pub(super) struct FlushesInTurn {
     below: Arc<dyn Disk>,
     /// Held during a flush: whether one has failed.
     has_failed: Arc<Mutex<bool>>,
+    written: Arc<Written>,
+}
+
+/// How much was written by all handles, in blocks.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    all: AtomicU64,
+    /// Of that, what was written before the last flush began.
+    flushed: AtomicU64,
+}
+
+impl Written {
+    /// All that was written.
+    pub(super) fn all(&self) -> u64 {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// What the drive may still have in its cache.
+    pub(super) fn unflushed(&self) -> u64 {
+        self.all() - self.flushed.load(Ordering::Relaxed)
+    }
 }
 
 impl FlushesInTurn {
     /// `below`, before any flush.
     pub(super) fn new(below: Arc<dyn Disk>) -> FlushesInTurn {
-        FlushesInTurn { below, has_failed: Arc::default() }
+        FlushesInTurn { below, has_failed: Arc::default(), written: Arc::default() }
+    }
+
+    /// What all handles write from now on.
+    pub(super) fn written(&self) -> Arc<Written> {
+        Arc::clone(&self.written)
     }
 }
 
@@ -39,24 +68,33 @@ impl DiskLayer for FlushesInTurn {
         self.below.read_batch(requests)
     }
 
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.below.write(at, data, persist)?;
+        self.written.all.fetch_add((data.len() / BLOCK_LEN_BYTES) as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
     fn pass_report_zones(&self) -> Vec<ZoneInfo> {
         self.below.report_zones()
     }
 
     fn pass_flush(&self) -> Result<(), DiskError> {
+        let written = self.written.all();
         let mut has_failed = self.has_failed.lock().unwrap_or_else(PoisonError::into_inner);
         if *has_failed {
             return Err(DiskError::Poisoned);
         }
         let flushed = self.below.flush();
         *has_failed = flushed.is_err();
+        self.written.flushed.fetch_max(written, Ordering::Relaxed);
         flushed
     }
 
     fn pass_for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
         let below = Arc::clone(&self.below);
         let below = Arc::clone(&below).for_activity(activity).unwrap_or(below);
-        Some(Arc::new(FlushesInTurn { below, has_failed: Arc::clone(&self.has_failed) }))
+        let (has_failed, written) = (Arc::clone(&self.has_failed), Arc::clone(&self.written));
+        Some(Arc::new(FlushesInTurn { below, has_failed, written }))
     }
 }
 

@@ -48,11 +48,16 @@
 //!       before. It makes no zone resettable, since a record may have been written meanwhile. After a flush
 //!       that failed no flush succeeds (`flushes`).
 //!   K10 The work that a write asks for is done in steps, and each takes the lock anew. So a request
-//!       waits for one step at most, and not for a whole write. While a request waits, cleaning takes
-//!       steps of 1 MiB.
+//!       waits for one step at most, and not for a whole write. A step of work is one request of the
+//!       drive, as long as the drive serves in the time of a step (`step`): a read of cleaning by the
+//!       measured time of earlier ones, a write by that of the flushes behind them.
+//!   K11 While the host reads, the drive's cache never holds more than the drive writes in the time of
+//!       a step, beside what one step adds: the cache is flushed before. So no flush keeps a read waiting
+//!       for longer, and no write waits for a full cache. A host that does not read leaves the cache to
+//!       the drive.
 //!
-//! Work is done in steps of 4 MiB, in proportion to the host's writes.
-//! [`Disk::work`](imbrex_disk::Disk::work) does more of it while the host is idle.
+//! Work is done in proportion to the host's writes. [`Disk::work`](imbrex_disk::Disk::work) does more
+//! of it while the host is idle.
 //!
 //! Source: "On the Design of SMR HDD Block Device Driver" (Hao and others). Surviving power cuts is
 //! our addition.
@@ -80,10 +85,12 @@ mod journaled_sums;
 mod layered;
 mod load;
 mod mapping;
+mod moving;
 mod newest;
 mod open;
 mod options;
 mod overlay;
+mod pacing;
 mod paging;
 mod part_reader;
 mod pool;

@@ -7,7 +7,7 @@ use super::checkpointing::Checkpointed;
 use super::cleaning::{Cleaning, Debt};
 use super::data_zones::{DataZones, Stream};
 use super::error::{broken, no_room};
-use super::flushes::FlushesInTurn;
+use super::flushes::{FlushesInTurn, Written};
 use super::format::{
     self, ENTRY_DATA_LEN_MAX, RECORD_COUNT_MAX, Record, Superblock, encode_header,
 };
@@ -16,9 +16,10 @@ use super::layered::{LayeredMap, MissingChunks, Unknown};
 use super::mapping::PbaRange;
 use super::newest::NewestContent;
 use super::options::{DriverCounters, DriverOptions};
+use super::pacing::Pace;
 use super::pool::{Pool, PoolZone, Use};
 use super::regions::{EvictionOrder, Regions};
-use super::step::{CLEAN_STEP_LEN_MAX, STEP_LEN};
+use super::step::{CLEAN_STEP_LEN_MAX, Steps};
 use super::streams::Streams;
 use super::summaries::{Fetched, Reading, Summaries};
 use super::superblocks::SuperblockZones;
@@ -32,9 +33,6 @@ use std::sync::Arc;
 const GROUP_LEN: Blocks = Blocks::new(256);
 /// At most this many records wait to be journaled.
 const WAITING_RECORD_COUNT_MAX: usize = 4096;
-/// Work begins when more than this share of the write buffer or of the journal is in use (the
-/// paper's 90 %).
-const WATERMARK_PERMILLE: u64 = 900;
 /// To free a journal zone, its active data may be journaled again if it is at most this share of
 /// the zone and of the write buffer: a sixth and an eighth. Decision 37 has measurements of other
 /// shares.
@@ -47,16 +45,6 @@ pub(super) const RESERVE_ZONE_COUNT: usize = 4;
 /// takes at most one, and the host waits less if its own next zone restores the reserve.
 const MISSING_ZONE_COUNT_MAX: usize = 2;
 const _: () = assert!(MISSING_ZONE_COUNT_MAX < RESERVE_ZONE_COUNT);
-
-/// What is left of the work that a write of the host asks for.
-#[derive(Debug)]
-pub(super) struct Pace {
-    written: Blocks,
-    /// Blocks to move for the write buffer and the journal.
-    memory: u64,
-    /// The most that is left to clean; `None` before it is known.
-    cleaning: Option<u64>,
-}
 
 /// A read of the host after its lookup.
 pub(super) enum Begun<'a> {
@@ -71,6 +59,8 @@ pub(super) enum Begun<'a> {
 pub(super) struct DriverState {
     /// The disk, for the journal and the flushes that the host asks for.
     pub(super) disk: Arc<dyn Disk>,
+    pub(super) written: Arc<Written>,
+    pub(super) steps: Steps,
     pub(super) options: DriverOptions,
     pub(super) superblock: Superblock,
     pub(super) superblocks: SuperblockZones,
@@ -121,13 +111,17 @@ impl DriverState {
         pool: Pool,
     ) -> DriverState {
         let summaries = Summaries::new(superblock.id, options.kept_summary_count);
-        let disk: Arc<dyn Disk> = Arc::new(FlushesInTurn::new(disk));
+        let disk = FlushesInTurn::new(disk);
+        let written = disk.written();
+        let disk: Arc<dyn Disk> = Arc::new(disk);
         let disks = Handles::new(&disk);
         let disk = Arc::clone(disks.of(Activity::Log));
         let catalog_disk = Arc::clone(disks.of(Activity::Catalog));
         let zones = DataZones { disk: catalog_disk, disks, pool, summaries, open: [None; 2] };
         DriverState {
             disk,
+            written,
+            steps: Steps::new(),
             superblock,
             superblocks,
             map,
@@ -186,7 +180,7 @@ impl DriverState {
         if GROUP_LEN <= self.pending.total() || WAITING_RECORD_COUNT_MAX <= self.records.len() {
             self.commit()?;
         }
-        Ok(Pace { written: range.len, memory: (3 * range.len.get()).max(64), cleaning: None })
+        Ok(Pace::of(range.len))
     }
 
     /// Serves what is in memory, and returns the reads that the drive must do for the rest.
@@ -194,6 +188,7 @@ impl DriverState {
         &mut self,
         requests: &'a mut [ReadRequest<'_>],
     ) -> Result<Begun<'a>, DiskError> {
+        self.steps.note_read(self.written.all());
         match self.newest().parts(requests, &mut |range| self.map.lookup(range)) {
             Ok(parts) => Ok(Begun::Reading(self.zones.summaries.cut(&self.zones.pool, parts)?)),
             Err(Unknown::Missing(chunks)) => Ok(Begun::Missing(chunks)),
@@ -286,10 +281,10 @@ impl DriverState {
     }
 
     /// Evicts a piece of the next victim.
-    fn evict_step(&mut self) -> Result<u64, DiskError> {
+    pub(super) fn evict_step(&mut self) -> Result<u64, DiskError> {
         let rest = self.evicting.take().and_then(|rest| self.regions.within(rest).next());
         let Some(victim) = rest.or_else(|| self.regions.victim()) else { return Ok(0) };
-        let len = Blocks::new(victim.len.get().min(STEP_LEN));
+        let len = Blocks::new(victim.len.get().min(self.step_len()));
         let behind = victim.start + len;
         if behind < victim.end() {
             self.evicting = Some(BlockRange::new(behind, victim.end() - behind));
@@ -513,7 +508,7 @@ impl DriverState {
 
     /// A checkpoint says that nothing is needed of offline zones. Makes that true before one
     /// begins.
-    fn save_copies(&mut self) -> Result<(), DiskError> {
+    pub(super) fn save_copies(&mut self) -> Result<(), DiskError> {
         if self.leave_offline_zones() { self.commit() } else { Ok(()) }
     }
 
@@ -657,19 +652,20 @@ impl DriverState {
         Ok(false)
     }
 
-    fn least_active(&self) -> Option<ZoneId> {
+    pub(super) fn least_active(&self) -> Option<ZoneId> {
         self.copies.least_active(self.journal.sealed().map(|zone| zone.zone))
     }
 
     /// Takes some active data off a journal zone: journals it again if the zone has little of it,
     /// and evicts it otherwise.
-    fn recycle_step(&mut self, zone: ZoneId) -> Result<u64, DiskError> {
+    pub(super) fn recycle_step(&mut self, zone: ZoneId) -> Result<u64, DiskError> {
+        let most = self.step_len();
         let mut wanted = Vec::new();
         let mut total = 0;
         for range in self.copies.ranges_in(zone) {
             wanted.push(range);
             total += range.len.get();
-            if STEP_LEN <= total {
+            if most <= total {
                 break;
             }
         }
@@ -684,16 +680,16 @@ impl DriverState {
         let regions = self.regions.covering(wanted);
         // A long region is evicted piece by piece, so that no step is long.
         let pieces = regions.into_iter().flat_map(|region| {
-            let starts = (0..region.len.get()).step_by(STEP_LEN as usize);
+            let starts = (0..region.len.get()).step_by(most as usize);
             starts.map(move |from| {
-                let len = (region.len.get() - from).min(STEP_LEN);
+                let len = (region.len.get() - from).min(most);
                 BlockRange::new(region.start + Blocks::new(from), Blocks::new(len))
             })
         });
         let mut batch = Vec::new();
         let mut batch_len = 0;
         for piece in pieces {
-            if STEP_LEN < batch_len + piece.len.get() && !batch.is_empty() {
+            if most < batch_len + piece.len.get() && !batch.is_empty() {
                 break;
             }
             batch_len += piece.len.get();
@@ -712,73 +708,5 @@ impl DriverState {
         self.options.eviction == EvictionOrder::LongestAndOldest
             && KEPT_ZONE_SHARE * active <= self.journal.zone_len().get()
             && KEPT_BUFFER_SHARE * active <= self.buffer.capacity().get()
-    }
-
-    // Pace.
-
-    /// One step of the work that a write of the host asks for; returns whether there is more.
-    /// `is_waited`: another request waits for the lock.
-    pub(super) fn pace_step(
-        &mut self,
-        pace: &mut Pace,
-        is_waited: bool,
-    ) -> Result<bool, DiskError> {
-        if self.map.is_full() {
-            return self.paced_checkpoint_step().map(|_| true);
-        }
-        if pace.memory > 0 {
-            let done = self.memory_step()?;
-            pace.memory = if done == 0 { 0 } else { pace.memory.saturating_sub(done) };
-            return Ok(true);
-        }
-        let most = match pace.cleaning {
-            Some(most) => most,
-            None => self.owe(pace.written)?,
-        };
-        let paid = self.pay_step(most, is_waited)?;
-        pace.cleaning = Some(most.saturating_sub(paid));
-        Ok(paid > 0)
-    }
-
-    /// One step of due work; returns the number of blocks moved, 0 if nothing is due.
-    pub(super) fn work_step(&mut self) -> Result<u64, DiskError> {
-        match self.memory_step()? {
-            0 => self.room_step(),
-            done => Ok(done),
-        }
-    }
-
-    /// One step of due work for the write buffer and the journal.
-    fn memory_step(&mut self) -> Result<u64, DiskError> {
-        if self.writing.is_some() {
-            return self.paced_checkpoint_step();
-        }
-        if self.map.is_long() || self.map_is_stale {
-            self.map_is_stale = false;
-            self.save_copies()?;
-            self.begin_whole()?;
-            return self.paced_checkpoint_step();
-        }
-        let sealed = self.journal.count(JournalUse::Sealed);
-        let free = self.journal.count(JournalUse::Free);
-        let zone_count = self.journal.zones.len();
-        if free * 2 <= zone_count {
-            let idle = self.journal.sealed().filter(|z| self.copies.active(z.zone).is_zero());
-            if idle.count() > 0 {
-                self.save_copies()?;
-                self.begin_checkpoint()?;
-                return self.checkpoint_step();
-            }
-        }
-        if !self.buffer.excess(self.regions.total(), WATERMARK_PERMILLE).is_zero() {
-            return self.evict_step();
-        }
-        if WATERMARK_PERMILLE * zone_count as u64 <= 1000 * (sealed as u64 + 2)
-            && let Some(zone) = self.least_active()
-            && !self.copies.active(zone).is_zero()
-        {
-            return self.recycle_step(zone);
-        }
-        Ok(0)
     }
 }

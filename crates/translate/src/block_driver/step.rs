@@ -1,4 +1,17 @@
-//! How much is read, moved or cleaned at a time, in blocks.
+//! How much is read, moved or cleaned at a time, in blocks, and how long a step may take.
+//!
+//! ```text
+//!     a step      a request of the drive, as long as the drive serves in 20 ms: measured, not assumed
+//!     a flush     after so many blocks as the drive makes durable in 20 ms, while the host reads
+//! ```
+//!
+//! A drive with a write cache takes a write at once, and reads wait for it when it is flushed. So the
+//! measure of a write is the flush behind it.
+
+use imbrex_clockwork::Clock;
+use imbrex_disk::Blocks;
+use std::fmt;
+use std::sync::Arc;
 
 /// How much is read at a time.
 pub(super) const READ_LEN: u64 = 1024;
@@ -9,6 +22,86 @@ pub(super) const STEP_LEN: u64 = 1024;
 /// The most that cleaning reads before it writes: on a disk, moving between the two places takes as
 /// long as transferring some MiB.
 pub(super) const CLEAN_STEP_LEN_MAX: u64 = 4 * STEP_LEN;
-/// The most that cleaning reads while another request waits: 1 MiB, which takes a disk little longer
-/// than finding it.
-pub(super) const WAITED_STEP_LEN: u64 = STEP_LEN / 4;
+/// What cleaning reads in one piece.
+pub(super) const BATCH_PIECE_LEN_MAX: u64 = 256;
+
+/// How long a step should take.
+const STEP_NS: u64 = 20_000_000;
+/// The least and the most of a step.
+const BUDGET_MIN: u64 = 64;
+const BUDGET_MAX: u64 = STEP_LEN;
+/// Finding a place takes a disk as long as transferring this much.
+const SEEK_COST: u64 = 128;
+/// After the host has read, so many blocks are written in short steps.
+const CALM_LEN: u64 = (64 << 20) / 4096;
+
+/// What reading a piece costs, in the unit of [`Budget`]: blocks transferred. `is_next`: it is right
+/// behind the piece before it.
+pub(super) fn positioned_cost(len: Blocks, is_next: bool) -> u64 {
+    len.get() + if is_next { 0 } else { SEEK_COST }
+}
+
+/// How much one step may ask of the drive. It follows the times that steps took.
+#[derive(Debug)]
+pub(super) struct Budget(u64);
+
+impl Budget {
+    pub(super) fn budget(&self) -> u64 {
+        self.0
+    }
+
+    /// A step took `ns`; `is_whole`: it used up the budget.
+    pub(super) fn took(&mut self, ns: u64, is_whole: bool) {
+        if STEP_NS < ns {
+            self.0 = (self.0 / 2).max(BUDGET_MIN);
+        } else if is_whole && ns < STEP_NS / 2 {
+            self.0 = (self.0 + self.0 / 8).min(BUDGET_MAX);
+        }
+    }
+}
+
+/// How long steps may be.
+pub(super) struct Steps {
+    clock: Option<Arc<dyn Clock>>,
+    /// Reads of cleaning.
+    pub(super) reading: Budget,
+    /// What is written between two flushes while the host reads.
+    pub(super) flushing: Budget,
+    /// All blocks written when the host last read.
+    written_at_read: Option<u64>,
+}
+
+impl Steps {
+    pub(super) fn new() -> Steps {
+        let (reading, flushing) = (Budget(2 * SEEK_COST), Budget(2 * SEEK_COST));
+        Steps { clock: None, reading, flushing, written_at_read: None }
+    }
+
+    pub(super) fn set_clock(&mut self, clock: Arc<dyn Clock>) {
+        self.clock = Some(clock);
+    }
+
+    /// The time; 0 without a clock, and then all steps seem quick.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, |clock| clock.now_ns())
+    }
+
+    /// The host has read when `written` blocks were written.
+    pub(super) fn note_read(&mut self, written: u64) {
+        self.written_at_read = Some(written);
+    }
+
+    /// Whether the host has read shortly before `written` blocks were written.
+    pub(super) fn are_short(&self, written: u64) -> bool {
+        self.written_at_read.is_some_and(|at_read| written - at_read < CALM_LEN)
+    }
+}
+
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Steps")
+            .field("reading", &self.reading)
+            .field("flushing", &self.flushing)
+            .finish_non_exhaustive()
+    }
+}

@@ -41,32 +41,6 @@ fn a_cleaning_on_request_gains_zones_and_loses_nothing() {
     }
 }
 
-/// K10: a step of cleaning is short while another request waits.
-#[test]
-fn cleaning_takes_short_steps_while_others_wait() {
-    let drive = Arc::new(SimDisk::builder(zoned(40, 4096, 0)).memory().unwrap());
-    let options = DriverOptions { bypass_len: Blocks::new(64), ..options(100) };
-    let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
-    // Three quarters of each zone stay valid.
-    let data = vec![1; 64 * BLOCK_LEN_BYTES];
-    for at in (0..3 * 3600).step_by(64) {
-        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
-    }
-    for at in (0..3 * 3600).step_by(256) {
-        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
-    }
-    let mut state = driver.state();
-    state.clean_step(false, 1).unwrap();
-    state.debt.blocks = 1 << 20;
-    for (is_waited, longest) in [(true, step::WAITED_STEP_LEN), (false, step::CLEAN_STEP_LEN_MAX)] {
-        let before = state.counters.moved_blocks;
-        let paid = state.pay_step(1 << 20, is_waited).unwrap();
-        let moved = state.counters.moved_blocks - before;
-        assert!(paid <= longest && moved <= longest, "{is_waited}: {paid}, {moved}");
-        assert!(paid > longest / 16, "{is_waited}: {paid}");
-    }
-}
-
 #[test]
 fn a_device_without_garbage_has_nothing_to_clean() {
     let drive = Arc::new(SimDisk::builder(zoned(40, 64, 0)).memory().unwrap());

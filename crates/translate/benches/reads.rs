@@ -1,0 +1,291 @@
+//! How long random reads take beside a full load of writes, against the same reads on an idle device, in
+//! modelled time.
+//!
+//! ```text
+//!     reader   --think--> read --think--> read ...      one request at a time, 4 KiB at random
+//!     writer   write write write flush write ...        one after the other, without a pause
+//!                  | step | step | step |               the driver's lock is free between two steps
+//! ```
+//!
+//! The device is filled whole, then written at random until cleaning has begun. The reader reads alone,
+//! and then the same blocks beside the writer. A read that arrives during a step of the writer asks for
+//! the lock, and gets it when the step ends. From then on both have a clock of their own: the drive
+//! serves them in the order in which they ask.
+//!
+//! The last columns say what the slowest hundredth of the reads waited for, in % of their time, by what the drive did
+//! for the writer meanwhile. `own` is the read itself.
+//!
+//! `cargo bench -p imbrex-translate --bench reads [-- GIB [ROW]...]`
+#![allow(missing_docs, reason = "a benchmark has no API")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
+
+mod zoned;
+
+use imbrex_clockwork::{ClientId, Clock, Order, Prng, Runtime, VirtualWorld};
+use imbrex_disk::{Activity, Blocks, Disk, DiskError, DiskLayer, Lba, Persist, ReadRequest};
+use imbrex_translate::{BlockDriver, DriverOptions};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use zoned::drive;
+
+const FILL_LEN: u64 = 1024;
+/// The longest pause of the reader; the mean is half of it.
+const PAUSE_MAX_NS: u64 = 100_000_000;
+/// In blocks; each is as likely as the others.
+const MIXED: [u64; 10] = [1, 1, 1, 1, 1, 1, 16, 16, 16, 256];
+const SHORT: [u64; 10] = [1; 10];
+const LONG: [u64; 10] = [128; 10];
+
+/// A request of the writer to the drive.
+#[derive(Clone, Copy)]
+struct Served {
+    what: (&'static str, Activity),
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// The drive, with a list of the writer's latest requests.
+#[derive(Debug)]
+struct Watched {
+    below: Arc<dyn Disk>,
+    activity: Activity,
+    clock: Arc<dyn Clock>,
+    served: Arc<Mutex<Vec<Served>>>,
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.what)
+    }
+}
+
+impl Watched {
+    fn note<T>(&self, what: &'static str, request: impl FnOnce() -> T) -> T {
+        let from_ns = self.clock.now_ns();
+        let outcome = request();
+        let (what, to_ns) = ((what, self.activity), self.clock.now_ns());
+        if self.activity != Activity::User && from_ns < to_ns {
+            self.served.lock().unwrap().push(Served { what, from_ns, to_ns });
+        }
+        outcome
+    }
+}
+
+impl DiskLayer for Watched {
+    fn below(&self) -> &dyn Disk {
+        &*self.below
+    }
+
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        self.note("read", || self.below.read_batch(requests))
+    }
+
+    fn pass_write(&self, at: Lba, data: &[u8], persist: Persist) -> Result<(), DiskError> {
+        self.note("write", || self.below.write(at, data, persist))
+    }
+
+    fn pass_flush(&self) -> Result<(), DiskError> {
+        self.note("flush", || self.below.flush())
+    }
+
+    fn pass_for_activity(self: Arc<Self>, activity: Activity) -> Option<Arc<dyn Disk>> {
+        let below = Arc::clone(&self.below);
+        let below = Arc::clone(&below).for_activity(activity).unwrap_or(below);
+        let (clock, served) = (Arc::clone(&self.clock), Arc::clone(&self.served));
+        Some(Arc::new(Watched { below, activity, clock, served }))
+    }
+}
+
+/// One read.
+struct ReadTime {
+    ns: u64,
+    /// How much of it passed before the reader got the lock.
+    lock_ns: u64,
+    waited_for: BTreeMap<(&'static str, Activity), u64>,
+}
+
+struct Reader<'a> {
+    world: &'a VirtualWorld,
+    client: ClientId,
+    driver: &'a BlockDriver,
+    served: &'a Mutex<Vec<Served>>,
+    prng: Prng,
+    arrival_ns: u64,
+    left: usize,
+    times: Vec<ReadTime>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(
+        world: &'a VirtualWorld,
+        driver: &'a BlockDriver,
+        served: &'a Mutex<Vec<Served>>,
+        count: usize,
+    ) -> Reader<'a> {
+        let client = world.client("reader");
+        let mut prng = Prng::new(7);
+        let arrival_ns = world.client_now_ns(client) + prng.below(PAUSE_MAX_NS);
+        Reader { world, client, driver, served, prng, arrival_ns, left: count, times: Vec::new() }
+    }
+
+    /// One read that gets the lock at `lock_ns`.
+    fn read(&mut self, lock_ns: u64) {
+        let len = self.driver.geometry().len().get();
+        let at = Lba::new(self.prng.below(len));
+        let start_ns = self.arrival_ns.max(lock_ns);
+        let mut buf = vec![0; 4096];
+        let (world, driver) = (self.world, self.driver);
+        world.as_client(self.client, || {
+            world.advance_to_ns(start_ns);
+            driver.read(at, &mut buf).unwrap();
+        });
+        let end_ns = world.client_now_ns(self.client);
+        let mut waited_for = BTreeMap::new();
+        let mut served = self.served.lock().unwrap();
+        served.retain(|served| self.arrival_ns < served.to_ns);
+        for served in served.iter() {
+            let ns = served.to_ns.min(end_ns).saturating_sub(served.from_ns.max(self.arrival_ns));
+            *waited_for.entry(served.what).or_default() += ns;
+        }
+        self.times.push(ReadTime {
+            ns: end_ns - self.arrival_ns,
+            lock_ns: start_ns - self.arrival_ns,
+            waited_for,
+        });
+        self.arrival_ns = end_ns + self.prng.below(PAUSE_MAX_NS);
+        self.left -= 1;
+    }
+
+    /// All reads that have arrived at `now_ns`, when the lock became free.
+    fn catch_up(&mut self, now_ns: u64) {
+        while self.left > 0 && self.arrival_ns <= now_ns {
+            self.read(now_ns);
+        }
+    }
+
+    fn report(mut self, row: &str, beside: Option<f64>, written_mb_s: f64) -> f64 {
+        self.times.sort_by_key(|time| time.ns);
+        let last = self.times.len() - 1;
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let at = |permille: usize| ms(self.times[last * permille / 1000].ns);
+        let p99 = at(990);
+        let ratio = beside.map_or(String::new(), |alone| format!("{:.2}", p99 / alone));
+        print!(
+            "{row:>14} {:>6} {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>6} {:>6.1}",
+            self.times.len(),
+            at(500),
+            p99,
+            at(999),
+            at(1000),
+            ratio,
+            written_mb_s
+        );
+        let slow = &self.times[last * 990 / 1000..];
+        let all: u64 = slow.iter().map(|time| time.ns).sum();
+        let share = |ns: u64| 100.0 * ns as f64 / all as f64;
+        let mut parts: BTreeMap<(&'static str, Activity), u64> = BTreeMap::new();
+        for (what, ns) in slow.iter().flat_map(|time| &time.waited_for) {
+            *parts.entry(*what).or_default() += ns;
+        }
+        let mut parts: Vec<_> = parts.into_iter().map(|(what, ns)| (ns, what)).collect();
+        parts.sort_unstable_by(|a, b| b.cmp(a));
+        print!("   lock {:.0}%;", share(slow.iter().map(|time| time.lock_ns).sum()));
+        for (ns, (what, activity)) in parts.into_iter().take(6) {
+            print!(" {activity:?} {what} {:.0}%", share(ns));
+        }
+        println!();
+        p99
+    }
+}
+
+fn run(row: &str, zone_count: u64, full_percent: u64, lens: [u64; 10], read_count: usize) {
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let disk: Arc<dyn Disk> = Arc::new(Watched {
+        below: drive(&runtime, zone_count, 2),
+        activity: Activity::User,
+        clock: Arc::clone(&runtime.clock),
+        served: Arc::clone(&served),
+    });
+    let options = DriverOptions {
+        id: 1,
+        buffer_len: Blocks::holding(256 << 20),
+        spare_percent: 100 - full_percent,
+        ..DriverOptions::default()
+    };
+    let driver =
+        BlockDriver::format(disk, &options).unwrap().with_clock(Arc::clone(&runtime.clock));
+    let device_len = driver.geometry().len().get();
+    let data = vec![7; Blocks::new(FILL_LEN).bytes() as usize];
+    for at in (0..device_len - FILL_LEN).step_by(FILL_LEN as usize) {
+        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+    }
+    driver.flush().unwrap();
+    let mut prng = Prng::new(full_percent);
+    let mut number = 0;
+    let mut write = |between: &mut dyn FnMut()| {
+        let blocks = lens[prng.below(10) as usize];
+        let part = if prng.chance(4, 5) { device_len / 5 } else { device_len };
+        let at = Lba::new(prng.below(part - blocks));
+        let bytes = Blocks::new(blocks).bytes() as usize;
+        driver.write_in_steps(at, &data[..bytes], Persist::Cached, between).unwrap();
+        number += 1;
+        if number % 1000 == 0 {
+            driver.flush().unwrap();
+            between();
+        }
+        blocks
+    };
+    // Until zones are cleaned all the time.
+    let mut written = 0;
+    while driver.driver_counters().cleanings < 4 && written < device_len {
+        written += write(&mut || {});
+    }
+    driver.flush().unwrap();
+    served.lock().unwrap().clear();
+
+    let mut alone = Reader::new(&world, &driver, &served, read_count);
+    while alone.left > 0 {
+        alone.read(0);
+    }
+    world.advance_to_ns(alone.arrival_ns);
+    let p99 = alone.report(&format!("{row}, alone"), None, 0.0);
+
+    let (before, from_ns) = (driver.driver_counters(), world.now_ns());
+    let mut reader = Reader::new(&world, &driver, &served, read_count);
+    let mut written = 0;
+    while reader.left > 0 {
+        written += write(&mut || reader.catch_up(world.now_ns()));
+    }
+    let seconds = (world.now_ns() - from_ns) as f64 / 1e9;
+    let written_mb_s = Blocks::new(written).bytes() as f64 / 1e6 / seconds;
+    reader.report(row, Some(p99), written_mb_s);
+    let now = driver.driver_counters();
+    println!(
+        "{:>14} {seconds:.0} s, cleanings {} urgent {} checkpoints {} evicted {} moved {} journal {}",
+        "",
+        now.cleanings - before.cleanings,
+        now.urgent_cleanings - before.urgent_cleanings,
+        now.checkpoints - before.checkpoints,
+        now.evicted_blocks - before.evicted_blocks,
+        now.moved_blocks - before.moved_blocks,
+        now.journal_blocks - before.journal_blocks,
+    );
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let zone_count = 4 * args.first().map_or(32, |gib| gib.parse().expect("the length in GiB"));
+    let read_count = args.get(1).map_or(4000, |count| count.parse().expect("how many reads"));
+    println!(
+        "{:>14} {:>6} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}",
+        "row", "reads", "p50", "p99", "p99.9", "max", "ratio", "mb_s"
+    );
+    for (row, full_percent, lens) in
+        [("mixed", 80, MIXED), ("short", 80, SHORT), ("long", 80, LONG)]
+    {
+        if args.len() < 3 || args[2..].iter().any(|arg| arg == row) {
+            run(row, zone_count, full_percent, lens, read_count);
+        }
+    }
+}
