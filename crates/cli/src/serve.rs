@@ -423,18 +423,14 @@ impl ServeArgs {
 }
 
 /// The requests that wait for the drive and therefore run on threads of their own: none on an emulated
-/// drive, all on a real conventional drive, and only reads over real zones.
+/// drive, all on a real one.
 ///
-/// A write over zones goes to the block driver's memory, and is best kept in its order of arrival. If it
-/// waits there for room or for a flush, it holds the driver's lock or waits for it, so another thread would
-/// not help the reads after it.
+/// A write over zones goes to the block driver's memory, but may then do work of the driver's for a second.
+/// The client's next reads do not wait for it, since each step of that work takes the driver's lock anew.
 fn waits(drive: &FoundDrive) -> Waits {
     match drive {
         FoundDrive::Image(_) => Waits::Nothing,
-        FoundDrive::Device(device) => match device.geometry().rule() {
-            Rule::AtPointer(_) => Waits::Reads,
-            _ => Waits::All,
-        },
+        FoundDrive::Device(_) => Waits::All,
     }
 }
 

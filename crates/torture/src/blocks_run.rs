@@ -15,6 +15,7 @@ use crate::rig::{Ending, Rig, Weather, chain};
 use imbrex_clockwork::Prng;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
 use imbrex_translate::{BlockDriver, CleaningOrder, DriverOptions, EvictionOrder};
+use std::sync::Arc;
 
 /// For every block, all stamps that a power cut may leave of it. The last one is there now.
 struct Model {
@@ -128,6 +129,7 @@ fn recover(
         rig.say("open the device".to_string());
         match BlockDriver::open(rig.process_disk(), options) {
             Ok(driver) if !rig.is_foul() => {
+                let driver = driver.with_clock(Arc::clone(&rig.runtime.clock));
                 rig.set_weather(Weather::Fair);
                 verify(rig, &driver, model)?;
                 return Ok(driver);
@@ -143,6 +145,7 @@ fn recover(
     rig.say("open the device".to_string());
     let driver = BlockDriver::open(rig.process_disk(), options);
     let driver = driver.map_err(|error| format!("recovery: {}", chain(&error)))?;
+    let driver = driver.with_clock(Arc::clone(&rig.runtime.clock));
     verify(rig, &driver, model)?;
     Ok(driver)
 }

@@ -2,20 +2,25 @@
 //! modelled time.
 //!
 //! ```text
-//!     reader   --think--> read --think--> read ...      one request at a time, 4 KiB at random
+//!     reader   --pause--> read --pause--> read ...      one request at a time, 4 KiB at random
 //!     writer   write write write flush write ...        one after the other, without a pause
 //!                  | step | step | step |               the driver's lock is free between two steps
 //! ```
 //!
-//! The device is filled whole, then written at random until cleaning has begun. The reader reads alone,
-//! and then the same blocks beside the writer. A read that arrives during a step of the writer asks for
-//! the lock, and gets it when the step ends. From then on both have a clock of their own: the drive
-//! serves them in the order in which they ask.
+//! The device is filled whole to 80 % of its data zones, then written at random until zones are cleaned.
+//! The reader reads alone, and then the same blocks beside the writer, which flushes after each thousand
+//! writes. Four fifths of the writes go to a fifth of the device.
 //!
-//! The last columns say what the slowest hundredth of the reads waited for, in % of their time, by what the drive did
-//! for the writer meanwhile. `own` is the read itself.
+//! A read that arrives during a step of the writer gets the lock when the step ends. From then on both
+//! have a clock of their own. The drive serves whoever asked first, and a read waits for a flush of the
+//! drive, as on a SATA drive.
 //!
-//! `cargo bench -p imbrex-translate --bench reads [-- GIB [ROW]...]`
+//! Behind the figures is what the slowest hundredth of the reads waited for, in % of their time: the lock,
+//! and whatever the drive did for the driver meanwhile. The rest is the read itself and what the drive
+//! wrote from its cache. `ratio` is p99 for p99 alone.
+//!
+//! `cargo bench -p imbrex-translate --bench reads [-- GIB [READS [ROW]...]]`, a row being `mixed`, `short`
+//! or `long`.
 #![allow(missing_docs, reason = "a benchmark has no API")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may stop at the first failure")]
 
@@ -163,21 +168,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn report(mut self, row: &str, beside: Option<f64>, written_mb_s: f64) -> f64 {
+    fn report(mut self, row: &str, alone: Option<f64>, seconds: f64, written: u64) -> f64 {
         self.times.sort_by_key(|time| time.ns);
         let last = self.times.len() - 1;
         let ms = |ns: u64| ns as f64 / 1e6;
         let at = |permille: usize| ms(self.times[last * permille / 1000].ns);
         let p99 = at(990);
-        let ratio = beside.map_or(String::new(), |alone| format!("{:.2}", p99 / alone));
+        let written_mb_s = Blocks::new(written).bytes() as f64 / 1e6 / seconds;
+        let ratio = alone.map_or(String::new(), |alone| format!("{:.2}", p99 / alone));
         print!(
-            "{row:>14} {:>6} {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>6} {:>6.1}",
+            "{row:>14} {:>6} {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>6} {:>7.1} {:>6.1}",
             self.times.len(),
             at(500),
             p99,
             at(999),
             at(1000),
             ratio,
+            self.times.len() as f64 / seconds,
             written_mb_s
         );
         let slow = &self.times[last * 990 / 1000..];
@@ -244,12 +251,14 @@ fn run(row: &str, zone_count: u64, full_percent: u64, lens: [u64; 10], read_coun
     driver.flush().unwrap();
     served.lock().unwrap().clear();
 
+    let from_ns = world.now_ns();
     let mut alone = Reader::new(&world, &driver, &served, read_count);
     while alone.left > 0 {
         alone.read(0);
     }
     world.advance_to_ns(alone.arrival_ns);
-    let p99 = alone.report(&format!("{row}, alone"), None, 0.0);
+    let seconds = (world.now_ns() - from_ns) as f64 / 1e9;
+    let p99 = alone.report(&format!("{row}, alone"), None, seconds, 0);
 
     let (before, from_ns) = (driver.driver_counters(), world.now_ns());
     let mut reader = Reader::new(&world, &driver, &served, read_count);
@@ -258,8 +267,7 @@ fn run(row: &str, zone_count: u64, full_percent: u64, lens: [u64; 10], read_coun
         written += write(&mut || reader.catch_up(world.now_ns()));
     }
     let seconds = (world.now_ns() - from_ns) as f64 / 1e9;
-    let written_mb_s = Blocks::new(written).bytes() as f64 / 1e6 / seconds;
-    reader.report(row, Some(p99), written_mb_s);
+    reader.report(row, Some(p99), seconds, written);
     let now = driver.driver_counters();
     println!(
         "{:>14} {seconds:.0} s, cleanings {} urgent {} checkpoints {} evicted {} moved {} journal {}",
@@ -278,8 +286,8 @@ fn main() {
     let zone_count = 4 * args.first().map_or(32, |gib| gib.parse().expect("the length in GiB"));
     let read_count = args.get(1).map_or(4000, |count| count.parse().expect("how many reads"));
     println!(
-        "{:>14} {:>6} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6}",
-        "row", "reads", "p50", "p99", "p99.9", "max", "ratio", "mb_s"
+        "{:>14} {:>6} {:>7} {:>7} {:>7} {:>7} {:>6} {:>7} {:>6}",
+        "row", "reads", "p50_ms", "p99_ms", "p99.9", "max", "ratio", "reads_s", "mb_s"
     );
     for (row, full_percent, lens) in
         [("mixed", 80, MIXED), ("short", 80, SHORT), ("long", 80, LONG)]

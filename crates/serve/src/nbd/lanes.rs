@@ -4,8 +4,11 @@
 //!   connection's thread:  receives, serves requests that only copy bytes, sends replies
 //!             | requests that may wait: flush, write through the cache, long zeroes and trims; see `Waits`
 //!             v
-//!   queue --> lane 0 .. lane 3:  serve, send the reply
+//!   queue --> lane 0 .. lane 31:  serve, send the reply
 //! ```
+//!
+//! A request that waits for a drive is a request in the drive's queue, and a drive orders what is there:
+//! 32 commands by the usual standard. So that many may wait at once.
 //!
 //! Invariants
 //!   L1  The requests in the queue and in the lanes carry and ask for at most [`LANES_LEN_BYTES_MAX`] bytes
@@ -26,8 +29,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most lanes of one connection: for a flush, and for requests that need not wait for it.
-const LANE_COUNT_MAX: usize = 4;
+/// The most lanes of one connection: as many requests as a drive queues.
+pub(super) const LANE_COUNT_MAX: usize = 32;
+/// So many lanes a connection may have however many threads the server has: for a flush, and for requests
+/// that need not wait for it.
+const LANE_COUNT_SURE: usize = 4;
+/// While the server has this many threads, no connection gets more lanes than those.
+const THREAD_COUNT_MAX: usize = 256;
 
 /// The most memory for the requests of one connection.
 const LANES_LEN_BYTES_MAX: u64 = 64 << 20;
@@ -109,7 +117,7 @@ impl Lanes {
         let is_short = state.idle_count < state.queue.len();
         drop(state);
         self.shared.queued.notify_one();
-        if is_short && self.lane_count < LANE_COUNT_MAX {
+        if is_short && self.may_start_lane() {
             let shared = Arc::clone(&self.shared);
             match self.shared.server.acceptor.crew.start("nbd lane", move || shared.work()) {
                 Ok(()) => self.lane_count += 1,
@@ -119,6 +127,11 @@ impl Lanes {
             }
         }
         Ok(())
+    }
+
+    fn may_start_lane(&self) -> bool {
+        let has_room = || self.shared.server.acceptor.crew.running_count() < THREAD_COUNT_MAX;
+        self.lane_count < LANE_COUNT_SURE || self.lane_count < LANE_COUNT_MAX && has_room()
     }
 
     /// Whether requests wait for a lane.

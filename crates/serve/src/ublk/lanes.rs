@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most lanes of one device: for a flush, and for requests that need not wait for it.
-const LANE_COUNT_MAX: usize = 4;
+/// The most lanes of one device: as many requests as a drive queues, which orders them.
+const LANE_COUNT_MAX: usize = 32;
 
 /// Work for a lane.
 pub(crate) type Errand = Box<dyn FnOnce() + Send>;

@@ -8,13 +8,13 @@
 //!        |  io_uring
 //!   queue    one thread each     takes requests and commits results, many with one system call
 //!        | request --> BlockDevice
-//!        +-- lanes               requests that wait: flush, write through the cache
+//!        +-- lanes               up to 32 requests that wait: flush, write through the cache
 //!   server   adds the device and its limits to the kernel
 //!   ending   stops the device by a separate process, removes it
 //! ```
 //!
-//! A lane keeps its queue free while the platter turns. Over zones it does not help: a flush holds the block
-//! driver's lock to its end, and the thread of a queue waits for that lock with its next request.
+//! A lane keeps its queue free while the platter turns. Over zones the block driver's lock is free then too, or
+//! for the next request after one step.
 //!
 //! Supported are reads, writes, flushes, discards, zeroes and FUA. The meaning of requests (`request`), the limits
 //! of a device (`limits`), the lanes, and the check of the control device (`control`) need no such kernel and are

@@ -148,7 +148,8 @@ impl BlockDriver {
         })
     }
 
-    /// Measures with `clock` how long steps take. Without a clock their lengths are fixed.
+    /// Measures with `clock` how long the drive takes, and keeps reads of the host from waiting long (K10,
+    /// K11). Without a clock the lengths of steps are fixed, and the drive's cache is left to the drive.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> BlockDriver {
         self.state().steps.set_clock(clock);
@@ -208,8 +209,7 @@ impl BlockDriver {
         }
         let from_ns = self.state().steps.now_ns();
         self.flush_drive()?;
-        let steps = &mut self.state().steps;
-        steps.flushing.took(steps.now_ns() - from_ns, true);
+        self.state().steps.note_flush(from_ns);
         Ok(())
     }
 

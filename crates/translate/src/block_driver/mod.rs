@@ -48,13 +48,12 @@
 //!       before. It makes no zone resettable, since a record may have been written meanwhile. After a flush
 //!       that failed no flush succeeds (`flushes`).
 //!   K10 The work that a write asks for is done in steps, and each takes the lock anew. So a request
-//!       waits for one step at most, and not for a whole write. A step of work is one request of the
-//!       drive, as long as the drive serves in the time of a step (`step`): a read of cleaning by the
-//!       measured time of earlier ones, a write by that of the flushes behind them.
-//!   K11 While the host reads, the drive's cache never holds more than the drive writes in the time of
-//!       a step, beside what one step adds: the cache is flushed before. So no flush keeps a read waiting
-//!       for longer, and no write waits for a full cache. A host that does not read leaves the cache to
-//!       the drive.
+//!       waits for one step at most, and not for a whole write. With a clock, a step reads as much as
+//!       the drive has lately read in the time of a step, and not a number of bytes (`step`).
+//!   K11 With a clock, and while the host reads, the drive's cache holds no more than the drive has
+//!       lately flushed in the time of a step, beside what one step adds: the driver flushes it before.
+//!       So no flush keeps a read waiting for longer, and no write waits for a full cache. A host that
+//!       does not read leaves the cache to the drive.
 //!
 //! Work is done in proportion to the host's writes. [`Disk::work`](imbrex_disk::Disk::work) does more
 //! of it while the host is idle.

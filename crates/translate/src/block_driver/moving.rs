@@ -125,7 +125,7 @@ impl DriverState {
             let piece = batch.pieces[index].piece;
             let is_next = piece.at.is_some() && piece.at == behind;
             cost += positioned_cost(piece.range.len, is_next);
-            if !wanted.is_empty() && self.steps.reading.budget() < cost {
+            if !wanted.is_empty() && self.steps.reading_cost() < cost {
                 is_whole = true;
                 break;
             }
@@ -134,7 +134,7 @@ impl DriverState {
         }
         let from_ns = self.steps.now_ns();
         let salvaged = self.salvage(&wanted)?;
-        self.steps.reading.took(self.steps.now_ns() - from_ns, is_whole);
+        self.steps.note_reading(from_ns, is_whole);
         batch.read_count += wanted.len();
         let mut found = salvaged.found.into_iter().peekable();
         for &index in &batch.reading[first..batch.read_count] {

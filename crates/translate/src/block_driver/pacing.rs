@@ -29,19 +29,15 @@ impl Pace {
 }
 
 impl DriverState {
-    /// The most that one step writes. While the host reads, no more than is flushed in a step's time.
+    /// The most that one step writes.
     pub(super) fn step_len(&self) -> u64 {
-        match self.steps.are_short(self.written.all()) {
-            true => self.steps.flushing.budget(),
-            false => STEP_LEN,
-        }
+        self.steps.cached_len(self.written.all()).unwrap_or(STEP_LEN)
     }
 
-    /// Whether the drive should be flushed: a flush of the host, or of a full zone, would keep reads
-    /// waiting for all that is in the drive's cache.
+    /// K11: whether the drive's cache holds as much as it may.
     pub(super) fn is_flush_due(&self) -> bool {
-        self.steps.are_short(self.written.all())
-            && self.steps.flushing.budget() <= self.written.unflushed()
+        let most = self.steps.cached_len(self.written.all());
+        most.is_some_and(|most| most <= self.written.unflushed())
     }
 
     /// One step of the work that a write of the host asks for; returns whether there is more.

@@ -1,8 +1,8 @@
 //! How much is read, moved or cleaned at a time, in blocks, and how long a step may take.
 //!
 //! ```text
-//!     a step      a request of the drive, as long as the drive serves in 20 ms: measured, not assumed
-//!     a flush     after so many blocks as the drive makes durable in 20 ms, while the host reads
+//!     a step      a request of the drive, as long as the drive serves in 15 ms: measured, not assumed
+//!     a flush     after so many blocks as the drive makes durable in 15 ms, while the host reads
 //! ```
 //!
 //! A drive with a write cache takes a write at once, and reads wait for it when it is flushed. So the
@@ -25,8 +25,8 @@ pub(super) const CLEAN_STEP_LEN_MAX: u64 = 4 * STEP_LEN;
 /// What cleaning reads in one piece.
 pub(super) const BATCH_PIECE_LEN_MAX: u64 = 256;
 
-/// How long a step should take.
-const STEP_NS: u64 = 20_000_000;
+/// How long a step should take: less than a read at random places alone takes at most, some 22 ms.
+const STEP_NS: u64 = 15_000_000;
 /// The least and the most of a step.
 const BUDGET_MIN: u64 = 64;
 const BUDGET_MAX: u64 = STEP_LEN;
@@ -43,15 +43,11 @@ pub(super) fn positioned_cost(len: Blocks, is_next: bool) -> u64 {
 
 /// How much one step may ask of the drive. It follows the times that steps took.
 #[derive(Debug)]
-pub(super) struct Budget(u64);
+struct Budget(u64);
 
 impl Budget {
-    pub(super) fn budget(&self) -> u64 {
-        self.0
-    }
-
     /// A step took `ns`; `is_whole`: it used up the budget.
-    pub(super) fn took(&mut self, ns: u64, is_whole: bool) {
+    fn took(&mut self, ns: u64, is_whole: bool) {
         if STEP_NS < ns {
             self.0 = (self.0 / 2).max(BUDGET_MIN);
         } else if is_whole && ns < STEP_NS / 2 {
@@ -63,10 +59,8 @@ impl Budget {
 /// How long steps may be.
 pub(super) struct Steps {
     clock: Option<Arc<dyn Clock>>,
-    /// Reads of cleaning.
-    pub(super) reading: Budget,
-    /// What is written between two flushes while the host reads.
-    pub(super) flushing: Budget,
+    reading: Budget,
+    flushing: Budget,
     /// All blocks written when the host last read.
     written_at_read: Option<u64>,
 }
@@ -81,19 +75,39 @@ impl Steps {
         self.clock = Some(clock);
     }
 
-    /// The time; 0 without a clock, and then all steps seem quick.
+    /// The time, for [`Self::note_reading`] and [`Self::note_flush`]; 0 without a clock.
     pub(super) fn now_ns(&self) -> u64 {
         self.clock.as_ref().map_or(0, |clock| clock.now_ns())
     }
 
-    /// The host has read when `written` blocks were written.
+    /// What one read of cleaning may cost; see [`positioned_cost`]. No bound without a clock.
+    pub(super) fn reading_cost(&self) -> u64 {
+        self.clock.as_ref().map_or(u64::MAX, |_| self.reading.0)
+    }
+
+    /// A read of cleaning began at `from_ns`; `is_whole`: it cost as much as it may.
+    pub(super) fn note_reading(&mut self, from_ns: u64, is_whole: bool) {
+        let ns = self.now_ns().saturating_sub(from_ns);
+        self.reading.took(ns, is_whole);
+    }
+
+    /// The host reads when `written` blocks are written.
     pub(super) fn note_read(&mut self, written: u64) {
         self.written_at_read = Some(written);
     }
 
-    /// Whether the host has read shortly before `written` blocks were written.
-    pub(super) fn are_short(&self, written: u64) -> bool {
-        self.written_at_read.is_some_and(|at_read| written - at_read < CALM_LEN)
+    /// How much the drive's cache may hold, and how much one step may write, when `written` blocks are
+    /// written; `None` if there is no clock, or if the host has not read for long.
+    pub(super) fn cached_len(&self, written: u64) -> Option<u64> {
+        let is_near = |at_read: u64| written.saturating_sub(at_read) < CALM_LEN;
+        (self.clock.is_some() && self.written_at_read.is_some_and(is_near))
+            .then_some(self.flushing.0)
+    }
+
+    /// A flush of so much began at `from_ns`.
+    pub(super) fn note_flush(&mut self, from_ns: u64) {
+        let ns = self.now_ns().saturating_sub(from_ns);
+        self.flushing.took(ns, true);
     }
 }
 

@@ -149,10 +149,10 @@ impl Stand {
     fn client_that_waits(&self, count: u64) -> Client<UnixStream> {
         let mut client = self.client(false);
         self.device.set_gate(true);
-        for _ in 0..4 {
+        for _ in 0..LANE_COUNT_MAX {
             client.begin((command::FLUSH, 0), 0, &[]);
         }
-        self.device.wait_for_gate(4);
+        self.device.wait_for_gate(LANE_COUNT_MAX);
         for n in 0..count {
             client.begin((command::WRITE, command_flag::FUA), n * 512, &[1; 512]);
         }

@@ -12,6 +12,7 @@ mod unsealed;
 mod waiting;
 
 use super::handshake::OPTION_LEN_BYTES_MAX;
+use super::lanes::LANE_COUNT_MAX;
 use super::protocol::{
     Fields, MAGIC_OPTION, MAGIC_OPTION_REPLY, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY, Put,
     Request, chunk, command, greeting, option, option_reply,

@@ -57,28 +57,41 @@ fn served(waits: Waits, needed_count: usize) -> (Arc<Meeting>, Stand<SectorDevic
     (disk, Stand::of(device, |_, _| {}))
 }
 
-/// No device outside of tests declared that its requests wait, so the reads of one connection from a real drive were
-/// served one after the other.
-#[test]
-fn reads_of_one_client_wait_in_parallel() {
-    for waits in [Waits::Reads, Waits::All] {
-        let (_, stand) = served(waits, 4);
-        let mut client = stand.client(true);
-        let mut asked = Vec::new();
-        for n in 0..4 {
-            let request = client.request(0, command::READ, n * 4096, 4096);
-            client.send(&request.encode());
-            asked.push(request.cookie);
-        }
+/// Sends `count` reads of one client each to another block, and takes the replies.
+fn read_at_once(clients: &mut [Client<UnixStream>], count: u64) {
+    let mut asked = Vec::new();
+    for client in clients.iter_mut() {
+        let requests = (0..count).map(|n| client.request(0, command::READ, n * 4096, 4096));
+        let requests: Vec<Request> = requests.collect();
+        requests.iter().for_each(|request| client.send(&request.encode()));
+        asked.push(requests.iter().map(|request| request.cookie).collect::<Vec<_>>());
+    }
+    for (client, asked) in clients.iter_mut().zip(asked) {
         let mut answered = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..count {
             let (cookie, reply) = client.reply(4096);
-            assert_eq!(reply.map(|reply| reply.data), Ok(vec![0; 4096]), "{waits:?}");
+            assert_eq!(reply.map(|reply| reply.data), Ok(vec![0; 4096]));
             answered.push(cookie);
         }
         answered.sort_unstable();
         assert_eq!(answered, asked);
     }
+}
+
+/// As many reads of one client wait at the drive at a time as a drive queues, so that it orders them. Four
+/// lanes were the most.
+#[test]
+fn a_drives_queue_of_reads_of_one_client_waits_in_parallel() {
+    for waits in [Waits::Reads, Waits::All] {
+        let (_, stand) = served(waits, 32);
+        read_at_once(&mut [stand.client(true)], 32);
+    }
+}
+
+#[test]
+fn reads_of_several_clients_wait_in_parallel() {
+    let (_, stand) = served(Waits::Reads, 48);
+    read_at_once(&mut [stand.client(true), stand.client(true), stand.client(true)], 16);
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod read_only;
 mod reads;
 mod recycling;
 mod short_journal;
+mod steps;
 mod unreadable;
 
 use super::*;
@@ -101,6 +102,8 @@ struct Run {
     told: String,
     /// How often the host continued in cleaning's zone.
     lent_count: u64,
+    /// Whether all requests of the drive seem slow, so that steps are as short as they get.
+    is_slow: bool,
 }
 
 fn has_power(result: Result<(), DiskError>, told: &str) -> bool {
@@ -134,7 +137,7 @@ impl Run {
         }
         let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
         let len = driver.geometry().len().get() as usize;
-        Run {
+        let mut run = Run {
             drive,
             driver: Some(driver),
             options,
@@ -144,6 +147,16 @@ impl Run {
             prng,
             told: format!("seed {seed}, zones of {zone_len}, cache of {cache}"),
             lent_count: 0,
+            is_slow: seed % 4 < 2,
+        };
+        run.set_clock();
+        run
+    }
+
+    fn set_clock(&mut self) {
+        if self.is_slow {
+            let driver = self.driver.take().expect("opened");
+            self.driver = Some(driver.with_clock(Arc::new(steps::SlowClock::default())));
         }
     }
 
@@ -236,6 +249,7 @@ impl Run {
                 Ok(driver) => {
                     self.drive.set_faults(FaultPlan::default());
                     self.driver = Some(driver);
+                    self.set_clock();
                     break;
                 }
                 Err(DriverError::Disk { source: DiskError::PowerLost, .. }) => {}

@@ -146,6 +146,7 @@ fn flushed_data_survives_zones_that_turn_read_only() {
             prng,
             told,
             lent_count: 0,
+            is_slow: true,
         };
         for round in 0..8 {
             // The power goes at a random moment, or when a short journal entry describes

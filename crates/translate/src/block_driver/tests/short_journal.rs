@@ -23,6 +23,7 @@ fn full_device(cache: Blocks) -> Run {
         prng: Prng::new(1),
         told: format!("cache of {cache}"),
         lent_count: 0,
+        is_slow: true,
     };
     (0..len).for_each(|at| assert!(write(&mut run, range(at, 1))));
     run.driver().flush().unwrap();
