@@ -407,7 +407,8 @@ impl ServeArgs {
                 opened
             }
         };
-        let driver = Arc::new(opened.context(|| format!("cannot serve {shown}"))?);
+        let driver = opened.context(|| format!("cannot serve {shown}"))?;
+        let driver = Arc::new(driver.with_clock(Arc::new(WallClock::new())));
         note_findings(&driver, shown);
         let device = Arc::clone(&driver) as Arc<dyn Disk>;
         Ok(Served { drive, device, waits: waits(found), driver: Some(driver), recorder: None })
