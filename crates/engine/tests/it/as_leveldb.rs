@@ -1,5 +1,5 @@
 //! Two habits of LevelDB, each an option of its own: flushes pass levels that are empty where they go, and
-//! tables go down that gets miss. RocksDB, which also takes one victim at a time, has neither.
+//! tables go down that gets miss. RocksDB also takes one victim at a time, but without these habits.
 
 use crate::stage::{key, small, small_keyspace, zoned};
 use imbrex_clockwork::Order;
