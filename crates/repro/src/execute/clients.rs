@@ -155,7 +155,7 @@ mod tests {
         assert!(without.tiers.beside_file_count > 0);
         assert_eq!(without.tiers.fallback_count, 0);
         let written = |phase: &PhaseResult| phase.totals.drive_written_bytes;
-        assert!(written(&without) + 24 * MIB <= written(&with));
+        assert!(written(&without) < written(&with), "it does not write the log");
     }
 
     #[test]
