@@ -12,8 +12,8 @@
 //! writes. Four fifths of the writes go to a fifth of the device.
 //!
 //! A read that arrives during a step of the writer gets the lock when the step ends. From then on both
-//! have a clock of their own. The drive serves whoever asked first, and a read waits for a flush of the
-//! drive, as on a SATA drive.
+//! have a clock of their own. The drive serves the request that came first, and a read waits for a flush of
+//! the drive, as on a SATA drive.
 //!
 //! Behind the figures is what the slowest hundredth of the reads waited for, in % of their time: the lock,
 //! and whatever the drive did for the driver meanwhile. The rest is the read itself and what the drive
@@ -36,6 +36,8 @@ use zoned::drive;
 const FILL_LEN: u64 = 1024;
 /// The longest pause of the reader; the mean is half of it.
 const PAUSE_MAX_NS: u64 = 100_000_000;
+/// How much is written without a reader: 2 GiB.
+const WRITTEN_ALONE_LEN: u64 = (2 << 30) / 4096;
 /// In blocks; each is as likely as the others.
 const MIXED: [u64; 10] = [1, 1, 1, 1, 1, 1, 16, 16, 16, 256];
 const SHORT: [u64; 10] = [1; 10];
@@ -205,7 +207,65 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn run(row: &str, zone_count: u64, full_percent: u64, lens: [u64; 10], read_count: usize) {
+/// The load of writes.
+struct Writer<'a> {
+    driver: &'a BlockDriver,
+    lens: [u64; 10],
+    data: Vec<u8>,
+    prng: Prng,
+    count: u64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(driver: &'a BlockDriver, lens: [u64; 10]) -> Writer<'a> {
+        let data = vec![7; Blocks::new(FILL_LEN).bytes() as usize];
+        Writer { driver, lens, data, prng: Prng::new(80), count: 0 }
+    }
+
+    /// Writes every block.
+    fn fill(&mut self) {
+        let last = self.driver.geometry().len().get() - FILL_LEN;
+        for at in (0..last).step_by(FILL_LEN as usize) {
+            self.driver.write(Lba::new(at), &self.data, Persist::Cached).unwrap();
+        }
+        self.driver.flush().unwrap();
+    }
+
+    /// The next write, and a flush after each thousand; returns the length.
+    fn write(&mut self, between: &mut dyn FnMut()) -> u64 {
+        let device_len = self.driver.geometry().len().get();
+        let blocks = self.lens[self.prng.below(10) as usize];
+        let part = if self.prng.chance(4, 5) { device_len / 5 } else { device_len };
+        let at = Lba::new(self.prng.below(part - blocks));
+        let data = &self.data[..Blocks::new(blocks).bytes() as usize];
+        self.driver.write_in_steps(at, data, Persist::Cached, between).unwrap();
+        self.count += 1;
+        if self.count.is_multiple_of(1000) {
+            self.driver.flush().unwrap();
+            between();
+        }
+        blocks
+    }
+
+    /// Writes until zones are cleaned, and then for the figure without a reader.
+    fn write_alone(&mut self, row: &str, world: &VirtualWorld) {
+        let (mut written, device_len) = (0, self.driver.geometry().len().get());
+        while self.driver.driver_counters().cleanings < 4 && written < device_len {
+            written += self.write(&mut || {});
+        }
+        self.driver.flush().unwrap();
+        let (from_ns, mut written) = (world.now_ns(), 0);
+        while written < WRITTEN_ALONE_LEN {
+            written += self.write(&mut || {});
+        }
+        self.driver.flush().unwrap();
+        let seconds = (world.now_ns() - from_ns) as f64 / 1e9;
+        let written_mb_s = Blocks::new(written).bytes() as f64 / 1e6 / seconds;
+        println!("{:>14} {written_mb_s:>58.1}", format!("{row}, no reads"));
+    }
+}
+
+fn run(row: &str, zone_count: u64, lens: [u64; 10], read_count: usize) {
     let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
     let served = Arc::new(Mutex::new(Vec::new()));
     let disk: Arc<dyn Disk> = Arc::new(Watched {
@@ -217,38 +277,14 @@ fn run(row: &str, zone_count: u64, full_percent: u64, lens: [u64; 10], read_coun
     let options = DriverOptions {
         id: 1,
         buffer_len: Blocks::holding(256 << 20),
-        spare_percent: 100 - full_percent,
+        spare_percent: 20,
         ..DriverOptions::default()
     };
-    let driver =
-        BlockDriver::format(disk, &options).unwrap().with_clock(Arc::clone(&runtime.clock));
-    let device_len = driver.geometry().len().get();
-    let data = vec![7; Blocks::new(FILL_LEN).bytes() as usize];
-    for at in (0..device_len - FILL_LEN).step_by(FILL_LEN as usize) {
-        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
-    }
-    driver.flush().unwrap();
-    let mut prng = Prng::new(full_percent);
-    let mut number = 0;
-    let mut write = |between: &mut dyn FnMut()| {
-        let blocks = lens[prng.below(10) as usize];
-        let part = if prng.chance(4, 5) { device_len / 5 } else { device_len };
-        let at = Lba::new(prng.below(part - blocks));
-        let bytes = Blocks::new(blocks).bytes() as usize;
-        driver.write_in_steps(at, &data[..bytes], Persist::Cached, between).unwrap();
-        number += 1;
-        if number % 1000 == 0 {
-            driver.flush().unwrap();
-            between();
-        }
-        blocks
-    };
-    // Until zones are cleaned all the time.
-    let mut written = 0;
-    while driver.driver_counters().cleanings < 4 && written < device_len {
-        written += write(&mut || {});
-    }
-    driver.flush().unwrap();
+    let driver = BlockDriver::format(disk, &options).unwrap();
+    let driver = driver.with_clock(Arc::clone(&runtime.clock));
+    let mut writer = Writer::new(&driver, lens);
+    writer.fill();
+    writer.write_alone(row, &world);
     served.lock().unwrap().clear();
 
     let from_ns = world.now_ns();
@@ -264,16 +300,15 @@ fn run(row: &str, zone_count: u64, full_percent: u64, lens: [u64; 10], read_coun
     let mut reader = Reader::new(&world, &driver, &served, read_count);
     let mut written = 0;
     while reader.left > 0 {
-        written += write(&mut || reader.catch_up(world.now_ns()));
+        written += writer.write(&mut || reader.catch_up(world.now_ns()));
     }
     let seconds = (world.now_ns() - from_ns) as f64 / 1e9;
     reader.report(row, Some(p99), seconds, written);
     let now = driver.driver_counters();
     println!(
-        "{:>14} {seconds:.0} s, cleanings {} urgent {} checkpoints {} evicted {} moved {} journal {}",
+        "{:>14} in {seconds:.0} s: cleanings {}, checkpoints {}; blocks evicted {}, moved {}, journaled {}",
         "",
         now.cleanings - before.cleanings,
-        now.urgent_cleanings - before.urgent_cleanings,
         now.checkpoints - before.checkpoints,
         now.evicted_blocks - before.evicted_blocks,
         now.moved_blocks - before.moved_blocks,
@@ -289,11 +324,9 @@ fn main() {
         "{:>14} {:>6} {:>7} {:>7} {:>7} {:>7} {:>6} {:>7} {:>6}",
         "row", "reads", "p50_ms", "p99_ms", "p99.9", "max", "ratio", "reads_s", "mb_s"
     );
-    for (row, full_percent, lens) in
-        [("mixed", 80, MIXED), ("short", 80, SHORT), ("long", 80, LONG)]
-    {
+    for (row, lens) in [("mixed", MIXED), ("short", SHORT), ("long", LONG)] {
         if args.len() < 3 || args[2..].iter().any(|arg| arg == row) {
-            run(row, zone_count, full_percent, lens, read_count);
+            run(row, zone_count, lens, read_count);
         }
     }
 }

@@ -180,9 +180,9 @@ impl DriverState {
         self.clean_step(false, STEP_LEN)
     }
 
-    /// One step of cleaning: a request of the drive. Of the valid data of the zones being cleaned, `len`
-    /// blocks are moved before the next are looked at; returns how many this step began to move, at
-    /// least 1.
+    /// One step of cleaning: a request of the drive. A batch of `len` blocks of the zones' valid data is
+    /// moved before the next batch begins. Returns how many blocks this step began to move, at least 1;
+    /// 0 if there is nothing to clean.
     pub(super) fn clean_step(&mut self, is_urgent: bool, len: u64) -> Result<u64, DiskError> {
         if self.cleaning.is_none() {
             match self.begin_cleaning(is_urgent) {
@@ -202,7 +202,7 @@ impl DriverState {
         // A zone may turn out to be empty (`paging`).
         let begun = begun.max(1);
         if !batch.is_read() {
-            match self.read_of_batch(&mut batch) {
+            match self.read_of_batch(&mut batch, is_urgent) {
                 Ok(unreadable) => cleaning.unreadable.extend(unreadable),
                 Err(DiskError::Offline { zone }) => {
                     self.set_unreadable(&cleaning, zone);

@@ -1,7 +1,7 @@
 //! A cleaning that is running, and its debt for the host's writes.
 
+use super::batch::Batch;
 use super::mapping::MapRun;
-use super::moving::Batch;
 use imbrex_disk::{Blocks, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -72,8 +72,8 @@ impl BlockDriver {
     /// Returns whether that cleaning has more steps. After the last one the emptied zones are free,
     /// and all data written so far is durable.
     ///
-    /// Cost: moves at most 4 MiB. The caller decides how long the host has the drive between two
-    /// steps.
+    /// Cost: one request of the drive, of at most 4 MiB (K10). The caller decides how long the host has
+    /// the drive between two steps.
     ///
     /// # Errors
     /// As [`Disk::flush`](imbrex_disk::Disk::flush). Data that cannot be read stays where it is.

@@ -100,8 +100,8 @@ impl BlockDriver {
         Ok(())
     }
 
-    /// As [`Disk::write`]. Calls `between` after each step, without the lock: in virtual time, whoever
-    /// waits for the lock is served there.
+    /// As [`Disk::write`]. Calls `between` after each step, without the lock: in virtual time, the
+    /// requests that wait for the lock are served there.
     ///
     /// # Errors
     /// As [`Disk::write`].

@@ -48,12 +48,13 @@
 //!       before. It makes no zone resettable, since a record may have been written meanwhile. After a flush
 //!       that failed no flush succeeds (`flushes`).
 //!   K10 The work that a write asks for is done in steps, and each takes the lock anew. So a request
-//!       waits for one step at most, and not for a whole write. With a clock, a step reads as much as
-//!       the drive has lately read in the time of a step, and not a number of bytes (`step`).
+//!       waits for one step at most, and not for a whole write. With a clock, and while the host reads,
+//!       a step of cleaning reads as much as the drive has lately read in the time of a step, and not a
+//!       number of bytes (`step`). Cleaning when no zone is left is one step, however long.
 //!   K11 With a clock, and while the host reads, the drive's cache holds no more than the drive has
 //!       lately flushed in the time of a step, beside what one step adds: the driver flushes it before.
 //!       So no flush keeps a read waiting for longer, and no write waits for a full cache. A host that
-//!       does not read leaves the cache to the drive.
+//!       does not read leaves the cache, and the order of reads of cleaning, to the drive.
 //!
 //! Work is done in proportion to the host's writes. [`Disk::work`](imbrex_disk::Disk::work) does more
 //! of it while the host is idle.
@@ -62,6 +63,7 @@
 //! our addition.
 
 mod base;
+mod batch;
 mod broken;
 mod buffer;
 mod check;

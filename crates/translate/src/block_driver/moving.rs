@@ -14,6 +14,7 @@
 //!
 //! Not here: which zones, and when (`clean`); how long a step may be (`step`).
 
+use super::batch::{Batch, MovingPiece};
 use super::cleaning::Cleaning;
 use super::data_zones::Stream;
 use super::mapping::{MapRun, Piece};
@@ -22,44 +23,6 @@ use super::step::{BATCH_PIECE_LEN_MAX, positioned_cost};
 use super::summaries::Part;
 use imbrex_disk::{Activity, BlockRange, Blocks, DiskError, Pba, ZoneId};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Valid data that is being moved.
-#[derive(Debug)]
-pub(super) struct Batch {
-    /// In the order in which they are written.
-    pieces: Vec<MovingPiece>,
-    /// The positions of pieces in the order in which they are read.
-    reading: Vec<usize>,
-    read_count: usize,
-    written_count: usize,
-}
-
-#[derive(Debug)]
-struct MovingPiece {
-    piece: Piece,
-    /// What was read of it. Blocks that cannot be read are left out.
-    found: Vec<(MapRun, Vec<u8>)>,
-}
-
-impl Batch {
-    fn new(pieces: impl Iterator<Item = Piece>) -> Batch {
-        let pieces: Vec<MovingPiece> =
-            pieces.map(|piece| MovingPiece { piece, found: Vec::new() }).collect();
-        let mut reading: Vec<usize> = (0..pieces.len()).collect();
-        reading.sort_unstable_by_key(|&index| pieces[index].piece.at);
-        Batch { pieces, reading, read_count: 0, written_count: 0 }
-    }
-
-    /// Whether all of it is read.
-    pub(super) fn is_read(&self) -> bool {
-        self.read_count == self.pieces.len()
-    }
-
-    /// Whether all of it is written.
-    pub(super) fn is_moved(&self) -> bool {
-        self.written_count == self.pieces.len()
-    }
-}
 
 /// What was read of pieces, in order, and the zones of the unreadable rest.
 #[derive(Default)]
@@ -113,11 +76,14 @@ impl DriverState {
         self.map.still_at(run, &mut is_cleaned)
     }
 
-    /// Reads the next pieces, as many as a step may; returns the zones with blocks that cannot be read.
+    /// Reads the next pieces, as many as a step may, or all if the host waits for the room: the lock is
+    /// then not free between two steps. Returns the zones with blocks that cannot be read.
     pub(super) fn read_of_batch(
         &mut self,
         batch: &mut Batch,
+        is_urgent: bool,
     ) -> Result<BTreeSet<ZoneId>, DiskError> {
+        let most = if is_urgent { u64::MAX } else { self.steps.reading_cost(self.written.all()) };
         let first = batch.read_count;
         let (mut cost, mut behind, mut is_whole) = (0, None, false);
         let mut wanted: Vec<Piece> = Vec::new();
@@ -125,7 +91,7 @@ impl DriverState {
             let piece = batch.pieces[index].piece;
             let is_next = piece.at.is_some() && piece.at == behind;
             cost += positioned_cost(piece.range.len, is_next);
-            if !wanted.is_empty() && self.steps.reading_cost() < cost {
+            if !wanted.is_empty() && most < cost {
                 is_whole = true;
                 break;
             }
@@ -134,7 +100,9 @@ impl DriverState {
         }
         let from_ns = self.steps.now_ns();
         let salvaged = self.salvage(&wanted)?;
-        self.steps.note_reading(from_ns, is_whole);
+        if most < u64::MAX {
+            self.steps.note_reading(from_ns, is_whole);
+        }
         batch.read_count += wanted.len();
         let mut found = salvaged.found.into_iter().peekable();
         for &index in &batch.reading[first..batch.read_count] {

@@ -4,29 +4,12 @@
 
 use super::journal::JournalUse;
 use super::state::DriverState;
-use super::step::STEP_LEN;
-use imbrex_disk::{Blocks, DiskError};
+use super::step::{Pace, STEP_LEN};
+use imbrex_disk::DiskError;
 
 /// Work begins when more than this share of the write buffer or of the journal is in use (the
 /// paper's 90 %).
 const WATERMARK_PERMILLE: u64 = 900;
-
-/// What is left of the work that a write of the host asks for.
-#[derive(Debug)]
-pub(super) struct Pace {
-    written: Blocks,
-    /// Blocks to move for the write buffer and the journal.
-    memory: u64,
-    /// The most that is left to clean; `None` before it is known.
-    cleaning: Option<u64>,
-}
-
-impl Pace {
-    /// What a write of that length asks for.
-    pub(super) fn of(written: Blocks) -> Pace {
-        Pace { written, memory: (3 * written.get()).max(64), cleaning: None }
-    }
-}
 
 impl DriverState {
     /// The most that one step writes.

@@ -1,5 +1,5 @@
 //! The driver's state, and how it admits, evicts, journals and keeps pace. One lock covers all of
-//! it; only a host's read waits for the drive without the lock. Cleaning is in `clean`.
+//! it; only reads and flushes of the host wait for the drive without the lock. Cleaning is in `clean`.
 
 use super::buffer::{Buffer, JournalIndex};
 use super::checkpoint::CheckpointWriter;
@@ -16,10 +16,9 @@ use super::layered::{LayeredMap, MissingChunks, Unknown};
 use super::mapping::PbaRange;
 use super::newest::NewestContent;
 use super::options::{DriverCounters, DriverOptions};
-use super::pacing::Pace;
 use super::pool::{Pool, PoolZone, Use};
 use super::regions::{EvictionOrder, Regions};
-use super::step::{CLEAN_STEP_LEN_MAX, Steps};
+use super::step::{CLEAN_STEP_LEN_MAX, Pace, Steps};
 use super::streams::Streams;
 use super::summaries::{Fetched, Reading, Summaries};
 use super::superblocks::SuperblockZones;

@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// How much is read at a time.
 pub(super) const READ_LEN: u64 = 1024;
 
-/// The most that one step of work moves: 4 MiB, some 30 ms of a disk. Cleaning for a long write
-/// takes longer steps.
+/// The most that one step of work writes, and the least that cleaning reads before it writes: 4 MiB,
+/// some 30 ms of a disk.
 pub(super) const STEP_LEN: u64 = 1024;
 /// The most that cleaning reads before it writes: on a disk, moving between the two places takes as
 /// long as transferring some MiB.
@@ -34,6 +34,23 @@ const BUDGET_MAX: u64 = STEP_LEN;
 const SEEK_COST: u64 = 128;
 /// After the host has read, so many blocks are written in short steps.
 const CALM_LEN: u64 = (64 << 20) / 4096;
+
+/// What is left of the work that a write of the host asks for.
+#[derive(Debug)]
+pub(super) struct Pace {
+    pub(super) written: Blocks,
+    /// Blocks to move for the write buffer and the journal.
+    pub(super) memory: u64,
+    /// The most that is left to clean; `None` before it is known.
+    pub(super) cleaning: Option<u64>,
+}
+
+impl Pace {
+    /// What a write of that length asks for.
+    pub(super) fn of(written: Blocks) -> Pace {
+        Pace { written, memory: (3 * written.get()).max(64), cleaning: None }
+    }
+}
 
 /// What reading a piece costs, in the unit of [`Budget`]: blocks transferred. `is_next`: it is right
 /// behind the piece before it.
@@ -80,9 +97,11 @@ impl Steps {
         self.clock.as_ref().map_or(0, |clock| clock.now_ns())
     }
 
-    /// What one read of cleaning may cost; see [`positioned_cost`]. No bound without a clock.
-    pub(super) fn reading_cost(&self) -> u64 {
-        self.clock.as_ref().map_or(u64::MAX, |_| self.reading.0)
+    /// What one read of cleaning may cost when `written` blocks are written; see [`positioned_cost`]. No
+    /// bound if there is no clock, or if the host has not read for long: a drive orders what it is
+    /// asked for at once.
+    pub(super) fn reading_cost(&self, written: u64) -> u64 {
+        if self.is_host_reading(written) { self.reading.0 } else { u64::MAX }
     }
 
     /// A read of cleaning began at `from_ns`; `is_whole`: it cost as much as it may.
@@ -96,12 +115,16 @@ impl Steps {
         self.written_at_read = Some(written);
     }
 
+    /// Whether the host has read shortly before `written` blocks were written, by a driver with a clock.
+    fn is_host_reading(&self, written: u64) -> bool {
+        let is_near = |at_read: u64| written.saturating_sub(at_read) < CALM_LEN;
+        self.clock.is_some() && self.written_at_read.is_some_and(is_near)
+    }
+
     /// How much the drive's cache may hold, and how much one step may write, when `written` blocks are
     /// written; `None` if there is no clock, or if the host has not read for long.
     pub(super) fn cached_len(&self, written: u64) -> Option<u64> {
-        let is_near = |at_read: u64| written.saturating_sub(at_read) < CALM_LEN;
-        (self.clock.is_some() && self.written_at_read.is_some_and(is_near))
-            .then_some(self.flushing.0)
+        self.is_host_reading(written).then_some(self.flushing.0)
     }
 
     /// A flush of so much began at `from_ns`.

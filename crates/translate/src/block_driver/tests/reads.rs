@@ -55,6 +55,55 @@ impl DiskLayer for Meddled {
     }
 }
 
+/// A drive that serves reads once so many wait for it at a time.
+#[derive(Debug)]
+struct Queueing {
+    drive: SimDisk,
+    needed_count: Mutex<usize>,
+    arrived: std::sync::Condvar,
+}
+
+impl DiskLayer for Queueing {
+    fn below(&self) -> &dyn Disk {
+        &self.drive
+    }
+
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let mut missing = self.needed_count.lock().unwrap();
+        *missing = missing.saturating_sub(1);
+        self.arrived.notify_all();
+        // The full time passes only if the others never come.
+        let patience = std::time::Duration::from_secs(60);
+        let (missing, waited) =
+            self.arrived.wait_timeout_while(missing, patience, |missing| *missing > 0).unwrap();
+        drop(missing);
+        match waited.timed_out() {
+            true => Err(DiskError::PowerLost),
+            false => self.drive.read_batch(requests),
+        }
+    }
+}
+
+/// K8: as many reads of the host wait at the drive at a time as a drive queues, so that it orders them.
+#[test]
+fn a_drives_queue_of_reads_reaches_the_drive() {
+    let (drive, driver) = {
+        let drive = SimDisk::builder(zoned(40, 32, 0)).memory().unwrap();
+        let (needed_count, arrived) = (Mutex::new(0), std::sync::Condvar::new());
+        let drive = Arc::new(Queueing { drive, needed_count, arrived });
+        let driver = BlockDriver::format(Arc::clone(&drive) as Arc<dyn Disk>, &options(20));
+        (drive, driver.unwrap())
+    };
+    (0..driver.geometry().len().get()).for_each(|at| write(&driver, at, 0));
+    *drive.needed_count.lock().unwrap() = 32;
+    let lbas: Vec<u64> = (0..32).map(|n| 3 * n).collect();
+    let found = fan_out(32, &lbas, |&at| {
+        let mut found = vec![0; BLOCK_LEN_BYTES];
+        driver.read(Lba::new(at), &mut found).map(|()| version_of(at, &found))
+    });
+    assert!(found.iter().all(|found| matches!(found, Ok(0))), "{found:?}");
+}
+
 /// Version `version` of a block.
 fn block(at: u64, version: u64) -> Vec<u8> {
     [at, version].map(u64::to_le_bytes).concat().repeat(BLOCK_LEN_BYTES / 16)

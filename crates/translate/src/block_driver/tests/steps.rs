@@ -45,6 +45,9 @@ fn a_step_of_cleaning_reads_for_a_time() {
         let mut state = driver.state();
         let (mut longest_ns, mut count) = (0, 0);
         while state.counters.cleanings < 1 {
+            // The host goes on reading.
+            let written = state.written.all();
+            state.steps.note_read(written);
             let (from_ns, moved) = (world.now_ns(), state.counters.moved_blocks);
             assert!(state.clean_step(false, 1024).unwrap() > 0);
             if moved == state.counters.moved_blocks {
