@@ -18,7 +18,8 @@ mod wheel;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use imbrex_system_tests::{
-    adapters, block, browser, databases, filesystems, python, stress, swift, ublk, ycsb, zoned,
+    adapters, block, browser, databases, dm_zoned, filesystems, python, stress, swift, ublk, ycsb,
+    zoned,
 };
 use std::process::ExitCode;
 
@@ -107,6 +108,12 @@ enum Chore {
     /// Downloads a kernel of the distribution's into target/guest, once. Installs what is missing where it
     /// may; else it fails, naming the packages.
     Zoned(zoned::ZonedArgs),
+    /// Measures the kernel's dm-zoned beside our block device, in a virtual machine: the same writes to equal
+    /// zoned drives in memory, and what each drive wrote and read for them, as Markdown.
+    ///
+    /// Needs dmzadm of dm-zoned-tools. Downloads a kernel of the distribution's into target/guest, once. Installs
+    /// what else is missing where it may; else it fails, naming the packages.
+    DmZoned(dm_zoned::DmZonedArgs),
     /// Runs ext4, xfs and btrfs on the block device of a zoned drive that loses its power at random, and
     /// checks that nothing is lost.
     ///
@@ -198,6 +205,7 @@ fn run() -> Result<()> {
         Chore::Block { what: Some(BlockChore::Rates(args)) } => block::rates::run(&root, &args),
         Chore::Ublk(args) => ublk::run(&root, &args),
         Chore::Zoned(args) => zoned::run(&root, &args),
+        Chore::DmZoned(args) => dm_zoned::run(&root, &args),
         Chore::Filesystems(args) => filesystems::run(&root, &args),
         Chore::Databases(args) => databases::run(&root, &args),
         Chore::Stress(args) => stress::run(&root, &args),

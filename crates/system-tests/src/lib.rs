@@ -7,7 +7,7 @@
 //!   languages   python                          the system's Python and a newer one --> the package `imbrex`
 //!   clusters    swift                           OpenStack Swift, its tests and its clients --> adapters/swift --> `imbrex`
 //!   kernels     filesystems                     ext4, xfs, btrfs --> imbrex serve --> a drive that loses power
-//!               ublk  zoned  (guest)            a virtual machine's kernel: block devices of imbrex, zoned drives
+//!               ublk  zoned  dm_zoned  (guest)  a virtual machine's kernel: block devices of imbrex, zoned drives
 //!                  |
 //!   ground      cargo  packages  program  scratch   what is built, what the machine has, what a program prints
 //! ```
@@ -28,6 +28,7 @@ pub mod block;
 pub mod browser;
 pub mod cargo;
 pub mod databases;
+pub mod dm_zoned;
 pub mod filesystems;
 mod guest;
 pub mod packages;
