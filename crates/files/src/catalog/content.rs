@@ -1,4 +1,8 @@
 //! Reads the checkpoint and the log of one region, with the help of the other region's copy.
+//!
+//! Invariants
+//!   B1  Only damage is taken for a part that is not there. After any other error of a read, of either
+//!       copy, the catalog does not open: what could not be read may be the newest of it.
 
 use super::format::{Header, decode_edits};
 use super::state::Edit;
@@ -6,6 +10,7 @@ use crate::error::FilesError;
 use crate::region::Region;
 use imbrex_disk::{BLOCK_LEN_BYTES, Blocks, Disk, DiskError};
 use imbrex_record_log::{Decoder, End, LogBounds};
+use std::cell::Cell;
 
 /// The block of a region where its checkpoint's body begins.
 const BODY_AT: Blocks = Blocks::new(1);
@@ -41,7 +46,8 @@ pub(super) fn read_content(
 ) -> Result<Content, FilesError> {
     let (body, is_copied) = match (read_body(disk, region, header), copy) {
         (Err(error), Some(copy)) if error.is_damage() => {
-            (copied_body(disk, region, copy, header).map_err(|_| error)?, true)
+            let copied = copied_body(disk, region, copy, header);
+            (copied.map_err(|other| if other.is_damage() { error } else { other })?, true)
         }
         (body, _) => (body?, false),
     };
@@ -99,16 +105,17 @@ fn copied_body(
     header: &Header,
 ) -> Result<Vec<Edit>, FilesError> {
     let len = header.body_len();
-    if len + BODY_AT <= copy.written(disk)
-        && let Ok(body) = read_body(disk, copy, header)
-    {
-        return Ok(body);
+    if len + BODY_AT <= copy.written(disk) {
+        match read_body(disk, copy, header) {
+            Err(error) if error.is_damage() => {}
+            read => return read,
+        }
     }
     let mut merged = Err(corrupt("catalog checkpoint", place(copy, BODY_AT), String::new()));
     for (first, second) in [(region, copy), (copy, region)] {
         let body = read_blocks(disk, first, second, len);
         merged = body.and_then(|body| decode_body(region, header, body));
-        if merged.is_ok() {
+        if !merged.as_ref().is_err_and(FilesError::is_damage) {
             break;
         }
     }
@@ -129,8 +136,9 @@ fn read_blocks(
             true => region.read(disk, at, block).map_err(reading("the catalog's checkpoint")),
             false => Err(corrupt("catalog checkpoint", place(region, at), "not written".into())),
         };
-        if from(first, block).is_err() {
-            from(second, block)?;
+        match from(first, block) {
+            Err(error) if error.is_damage() => from(second, block)?,
+            read => read?,
         }
     }
     Ok(body)
@@ -157,10 +165,16 @@ fn read_log(
         beyond.fill(0);
         if here.is_empty() { Ok(()) } else { region.read(disk, at, here) }
     };
+    // A copy that could not be read may hold the frame, unless its blocks are bad.
+    let unread = Cell::new(None);
     let read_copy = |offset: u64, buf: &mut [u8]| -> bool {
         let at = start + Blocks::holding(offset);
         let is_there = at + Blocks::holding(buf.len() as u64) <= copy_written;
-        copy.is_some_and(|copy| is_there && copy.read(disk, at, buf).is_ok())
+        let Some(copy) = copy.filter(|_| is_there) else { return false };
+        let read = copy.read(disk, at, buf);
+        let is_read = read.is_ok();
+        unread.set(read.err().filter(|error| !error.is_damage()).or(unread.take()));
+        is_read
     };
     // A record that was being written when the power failed was not acknowledged, so nothing after
     // the end was lost.
@@ -172,6 +186,9 @@ fn read_log(
         let edits = decode_edits(record.bytes)
             .map_err(|reason| corrupt("catalog record", place(region, at), reason))?;
         records.push((at, edits));
+    }
+    if let Some(error) = unread.take() {
+        return Err(failed(error));
     }
     let ended = decoder.end().copied();
     let end = ended.map(|end| end.to_string()).unwrap_or_default();

@@ -117,7 +117,9 @@ fn is_torn(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
             Ok(()) => {}
         }
     }
-    header.is_sealed && lacks_seal(&block) && read_body(disk, region, header).is_err()
+    header.is_sealed
+        && lacks_seal(&block)
+        && read_body(disk, region, header).is_err_and(|error| error.is_damage())
 }
 
 /// Whether the body of a checkpoint is blank from some block on, and the block after it as well.

@@ -7,7 +7,7 @@ use super::stage::{
 use crate::{AppRecord, Commit, FileLayer, Files, FilesError};
 use imbrex_clockwork::seeds;
 use imbrex_disk::{BLOCK_LEN_BYTES, BlockRange, Blocks, Disk, DiskError, Lba, Persist};
-use imbrex_disk_sim::FaultPlan;
+use imbrex_disk_sim::{FailAt, FaultPlan};
 
 type State = (Vec<String>, Vec<Vec<u8>>);
 
@@ -334,4 +334,40 @@ fn without_a_second_region_damage_is_an_error() {
     let refused = append(&stage.open().unwrap(), "three").unwrap_err();
     let source = std::error::Error::source(&refused).and_then(|e| e.downcast_ref::<DiskError>());
     assert!(matches!(source, Some(DiskError::ZoneNotWritable { .. })), "{refused}");
+}
+
+/// A power cut had broken one copy of a record. The other could not be read for a moment, and was taken for
+/// one that ended before it. So the drive opened in the state before the record, and the next commit made
+/// that final (B1).
+#[test]
+fn a_read_that_fails_once_takes_nothing_silently() {
+    let (mut failed_count, mut opened_count) = (0, 0);
+    for kind in &KINDS {
+        for index in 0..2 {
+            let (stage, _) = kind.written();
+            let blocks = kind.blocks(&stage, index);
+            for lost in blocks {
+                let (stage, after) = kind.written();
+                stage.disk.damage(BlockRange::new(lost, Blocks::new(1)));
+                for read in 0..24 {
+                    let fail_read = Some(FailAt { after: read, sticky: false });
+                    stage.disk.set_faults(FaultPlan { fail_read, ..FaultPlan::default() });
+                    let opened = stage.open();
+                    stage.disk.set_faults(FaultPlan::default());
+                    match opened {
+                        Ok(files) => {
+                            opened_count += 1;
+                            let at = format!("{}: read {read}, {lost}", kind.placement);
+                            assert_eq!(state(&files), after, "{at} of region {index}");
+                        }
+                        Err(FilesError::Disk { source: DiskError::Host { .. }, .. }) => {
+                            failed_count += 1;
+                        }
+                        Err(error) => panic!("{}: {error}", kind.placement),
+                    }
+                }
+            }
+        }
+    }
+    assert!(100 < failed_count && 100 < opened_count, "{failed_count}, {opened_count}");
 }
