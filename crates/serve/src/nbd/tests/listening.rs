@@ -195,15 +195,16 @@ fn waiting_requests_are_refused_at_the_stop() {
     let stand = Stand::new();
     let mut client = stand.client(true);
     stand.device.set_gate(true);
-    let begun: Vec<u64> = (0..4).map(|_| client.begin((command::FLUSH, 0), 0, &[])).collect();
-    stand.device.wait_for_gate(4);
+    let flush = |_| client.begin((command::FLUSH, 0), 0, &[]);
+    let begun: Vec<u64> = (0..LANE_COUNT_MAX).map(flush).collect();
+    stand.device.wait_for_gate(LANE_COUNT_MAX);
     let through = (command::WRITE, command_flag::FUA);
     let mut waiting: Vec<u64> = (0..9).map(|n| client.begin(through, n * 512, &[1; 512])).collect();
     // This reply comes after those requests were received.
     client.read(0, 512).unwrap();
     stand.server.stopper().stop();
     stand.device.set_gate(false);
-    for _ in 0..13 {
+    for _ in 0..LANE_COUNT_MAX + waiting.len() {
         match client.reply(0) {
             (cookie, Ok(_)) => assert!(begun.contains(&cookie), "L4: {cookie}"),
             (cookie, Err(ESHUTDOWN)) => waiting.retain(|waits| *waits != cookie),
