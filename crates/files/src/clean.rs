@@ -10,8 +10,9 @@
 //! that its files are no longer a set, and its dead blocks are free.
 //!
 //! The policy chooses the victim (`plan_reclaim`) and the destination (`plan`). A step copies
-//! pieces of at most 1 MiB, or whole files where files share runs. Between steps nothing is reserved, so other writers never wait for a
-//! cleaner that is not running. The moves out of a victim are one record of the catalog.
+//! pieces of at most 1 MiB, or whole files where files share runs. Between steps nothing is reserved,
+//! so other writers never wait for a cleaner that is not running. The moves out of a victim are one
+//! record of the catalog.
 //!
 //! Invariants
 //!   M1  A file that was removed, moved or ended meanwhile is left alone.

@@ -56,8 +56,6 @@ pub enum Waits {
     /// None: requests only copy bytes.
     #[default]
     Nothing,
-    /// Reads.
-    Reads,
     /// All requests.
     All,
 }

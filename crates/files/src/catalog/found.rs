@@ -128,7 +128,7 @@ fn lacks_its_end(disk: &dyn Disk, region: &Region, header: &Header) -> bool {
     let len = header.body_len();
     if len.is_zero()
         || region.len() < Blocks::new(1) + len
-        || read_body(disk, region, header).is_ok()
+        || !read_body(disk, region, header).is_err_and(|error| error.is_damage())
     {
         return false;
     }

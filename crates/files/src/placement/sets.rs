@@ -20,9 +20,9 @@
 //! frees one.
 //!
 //! When a write does not fit, the living members of the set with the most dead blocks go elsewhere,
-//! whatever that frees, so that its space comes back. Part of the reserve is kept for that. If the living members of no set fit elsewhere, the set with the most dead
-//! blocks is dissolved: its living members stay, and the gaps between them are free. So whatever is dead
-//! comes back in the end.
+//! whatever that frees, so that its space comes back. Part of the reserve is kept for that. If the
+//! living members of no set fit elsewhere, the set with the most dead blocks is dissolved: its living
+//! members stay, and the gaps between them are free. So whatever is dead comes back in the end.
 //!
 //! Source: SEALDB, section III-A. There the space of a set waits until its last member is dead;
 //! moving the living members and dissolving sets is ours. The journal version (TPDS 2019) cleans by two

@@ -179,7 +179,7 @@ impl Connection<'_> {
         match request.command {
             command::FLUSH => true,
             command::TRIM | command::WRITE_ZEROES if is_long => true,
-            command::READ => waits != Waits::Nothing,
+            command::READ => waits == Waits::All,
             command::WRITE | command::TRIM | command::WRITE_ZEROES => {
                 request.has(command_flag::FUA) || waits == Waits::All
             }

@@ -64,7 +64,6 @@ impl Request {
         match self.operation {
             operation::FLUSH => true,
             operation::DISCARD | operation::WRITE_ZEROES if is_long => true,
-            operation::READ if waits != Waits::Nothing => true,
             _ => self.has(flag::FUA) || waits == Waits::All,
         }
     }

@@ -43,7 +43,7 @@ impl Written {
 
     /// What the drive may still have in its cache.
     pub(super) fn unflushed(&self) -> u64 {
-        self.all() - self.flushed.load(Ordering::Relaxed)
+        self.all().saturating_sub(self.flushed.load(Ordering::Relaxed))
     }
 }
 
@@ -79,14 +79,16 @@ impl DiskLayer for FlushesInTurn {
     }
 
     fn pass_flush(&self) -> Result<(), DiskError> {
-        let written = self.written.all();
         let mut has_failed = self.has_failed.lock().unwrap_or_else(PoisonError::into_inner);
         if *has_failed {
             return Err(DiskError::Poisoned);
         }
+        let written = self.written.all();
         let flushed = self.below.flush();
         *has_failed = flushed.is_err();
-        self.written.flushed.fetch_max(written, Ordering::Relaxed);
+        if flushed.is_ok() {
+            self.written.flushed.fetch_max(written, Ordering::Relaxed);
+        }
         flushed
     }
 
@@ -129,7 +131,9 @@ mod tests {
         let disk = Arc::new(FlushesInTurn::new(Arc::clone(&drive)));
         let log = Arc::clone(&disk).pass_for_activity(Activity::Log).unwrap();
         disk.flush().unwrap();
+        disk.write(Lba::new(0), &[1; BLOCK_LEN_BYTES], Persist::Cached).unwrap();
         assert!(matches!(log.flush(), Err(DiskError::PowerLost)));
+        assert_eq!(disk.written().unflushed(), 1, "what a flush did not make durable");
         drive.flush().unwrap();
         assert!(matches!(disk.flush(), Err(DiskError::Poisoned)), "by another handle");
     }

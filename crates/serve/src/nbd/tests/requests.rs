@@ -205,7 +205,7 @@ fn a_refused_request_counts_only_as_an_error() {
 
 #[test]
 fn pipelined_requests_are_all_answered_before_a_disconnect() {
-    for waits in [Waits::Nothing, Waits::Reads, Waits::All] {
+    for waits in [Waits::Nothing, Waits::All] {
         let device = MemoryDevice { waits, ..MemoryDevice::of_sectors(2048) };
         let stand = Stand::of(device, |_, _| {});
         let mut client = stand.client(true);

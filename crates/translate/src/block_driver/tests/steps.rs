@@ -88,6 +88,28 @@ fn the_drives_cache_is_short_while_the_host_reads() {
     assert!(beside < 1024, "{beside}");
 }
 
+/// Lanes that write at the same time each flushed what one flush makes durable, and took the time in which
+/// they waited for each other for that of the drive.
+#[test]
+fn one_request_at_a_time_empties_the_drives_cache() {
+    let (driver, _world) = scattered(true);
+    driver.read(Lba::new(0), &mut [0; BLOCK_LEN_BYTES]).unwrap();
+    let data = vec![2; 32 * BLOCK_LEN_BYTES];
+    let write = |at: u64| driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+    let another = driver.early.lock().unwrap();
+    let (mut at, mut longest) = (0, 0);
+    while longest <= 1024 && at < 3 * 3600 {
+        write(at);
+        at += 32;
+        longest = longest.max(driver.state().written.unflushed());
+    }
+    assert!(longest > 1024, "it flushed beside another: {longest}");
+    drop(another);
+    write(at);
+    let unflushed = driver.state().written.unflushed();
+    assert!(unflushed < 1024, "{unflushed}");
+}
+
 /// Between the step that reads and the step that writes, the host writes, discards and rewrites what was
 /// read: cleaning moves only what is still where it was.
 #[test]
