@@ -125,6 +125,15 @@ impl DriverState {
         self.zones.rest_of(Stream::Host) + lendable + free.saturating_sub(kept + to_take) * zone_len
     }
 
+    /// How much the host may write before it needs another zone.
+    pub(super) fn host_room(&self) -> u64 {
+        let rest = self.zones.rest_of(Stream::Host);
+        if self.can_lend() {
+            return rest + self.zones.rest_of(Stream::Cleaning);
+        }
+        rest + self.shared_room()
+    }
+
     /// Whether enough zones will be free at the end of the cleaning even without the one that it is
     /// writing.
     fn can_lend(&self) -> bool {
@@ -148,7 +157,7 @@ impl DriverState {
 
     /// How much of the zone that cleaning is writing the host may use: the part that this cleaning
     /// does not need, if as many zones will be free at its end as K5 requires.
-    fn shared_room(&self) -> u64 {
+    pub(super) fn shared_room(&self) -> u64 {
         let Some(cleaning) = &self.cleaning else { return 0 };
         if self.zones.pool.free() + cleaning.zones.len() < self.reserve_between_cleanings() {
             return 0;
@@ -202,7 +211,7 @@ impl DriverState {
         // A zone may turn out to be empty (`paging`).
         let begun = begun.max(1);
         if !batch.is_read() {
-            match self.read_of_batch(&mut batch, is_urgent) {
+            match self.read_of_batch(&mut batch) {
                 Ok(unreadable) => cleaning.unreadable.extend(unreadable),
                 Err(DiskError::Offline { zone }) => {
                     self.set_unreadable(&cleaning, zone);

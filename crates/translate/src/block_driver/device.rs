@@ -115,6 +115,11 @@ impl BlockDriver {
         between: &mut dyn FnMut(),
     ) -> Result<(), DiskError> {
         self.geometry.request(at, data.len())?;
+        // K10: room for the write itself.
+        let len = Blocks::holding(data.len() as u64);
+        while self.change(|state| state.room_ahead_step(len))? {
+            between();
+        }
         let (mut pace, is_flush_due) =
             self.change(|state| Ok((state.write(at, data)?, state.is_flush_due())))?;
         self.flush_early(is_flush_due)?;
@@ -294,6 +299,8 @@ impl Disk for BlockDriver {
     }
 
     fn flush(&self) -> Result<(), DiskError> {
+        // K10: room for what is held of streams.
+        while self.change(DriverState::room_for_streams_step)? {}
         let seq = self.change(DriverState::begin_flush)?;
         self.flush_drive()?;
         self.change(|state| state.end_flush(seq))

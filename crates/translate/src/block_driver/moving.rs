@@ -76,14 +76,12 @@ impl DriverState {
         self.map.still_at(run, &mut is_cleaned)
     }
 
-    /// Reads the next pieces, as many as a step may, or all if the host waits for the room: the lock is
-    /// then not free between two steps. Returns the zones with blocks that cannot be read.
+    /// Reads the next pieces, as many as a step may. Returns the zones with blocks that cannot be read.
     pub(super) fn read_of_batch(
         &mut self,
         batch: &mut Batch,
-        is_urgent: bool,
     ) -> Result<BTreeSet<ZoneId>, DiskError> {
-        let most = if is_urgent { u64::MAX } else { self.steps.reading_cost(self.written.all()) };
+        let most = self.steps.reading_cost(self.written.all());
         let first = batch.read_count;
         let (mut cost, mut behind, mut is_whole) = (0, None, false);
         let mut wanted: Vec<Piece> = Vec::new();

@@ -3,13 +3,16 @@
 //! Not here: what cleaning owes (`clean`), how long a step may be (`step`).
 
 use super::journal::JournalUse;
+use super::pool::Use;
 use super::state::DriverState;
-use super::step::{Pace, STEP_LEN};
-use imbrex_disk::DiskError;
+use super::step::{CLEAN_STEP_LEN_MAX, Pace, STEP_LEN};
+use imbrex_disk::{Blocks, DiskError};
 
 /// Work begins when more than this share of the write buffer or of the journal is in use (the
 /// paper's 90 %).
 const WATERMARK_PERMILLE: u64 = 900;
+/// So much of a zone that cleaning is writing is room enough for a step.
+const SHARED_LEN: u64 = 64;
 
 impl DriverState {
     /// The most that one step writes.
@@ -28,6 +31,9 @@ impl DriverState {
         if self.map.is_full() {
             return self.paced_checkpoint_step().map(|_| true);
         }
+        if self.room_ahead_step(Blocks::ZERO)? {
+            return Ok(true);
+        }
         if pace.memory > 0 {
             let done = self.memory_step()?;
             pace.memory = if done == 0 { 0 } else { pace.memory.saturating_sub(done) };
@@ -40,6 +46,32 @@ impl DriverState {
         let paid = self.pay_step(most)?;
         pace.cleaning = Some(most.saturating_sub(paid));
         Ok(paid > 0)
+    }
+
+    /// K10: one step towards a zone for the host, before a request that writes `len` blocks, or as much as
+    /// a step writes, needs it. Returns false if there is room, or if the host does not read: the request
+    /// then makes the room itself (`make_room`), as it does where no step helps.
+    pub(super) fn room_ahead_step(&mut self, len: Blocks) -> Result<bool, DiskError> {
+        let Some(step_len) = self.steps.cached_len(self.written.all()) else { return Ok(false) };
+        let mut wanted = len.get().max(step_len).min(self.superblock.zone_len.get());
+        if self.shared_room() > 0 {
+            // Space is short: gaining as much as that may take a dozen cleanings.
+            wanted = wanted.min(SHARED_LEN);
+        }
+        if wanted <= self.host_room() || self.reserve() < self.zones.pool.free() {
+            return Ok(false);
+        }
+        if self.zones.pool.count(Use::Emptied) + self.zones.pool.count(Use::Recorded) > 0 {
+            self.reclaim()?;
+            return Ok(true);
+        }
+        Ok(self.clean_step(true, CLEAN_STEP_LEN_MAX)? > 0)
+    }
+
+    /// The same for a flush of the host, which writes what is held of streams.
+    pub(super) fn room_for_streams_step(&mut self) -> Result<bool, DiskError> {
+        let held = self.streams.held.total();
+        if held.is_zero() { Ok(false) } else { self.room_ahead_step(held) }
     }
 
     /// One step of due work; returns the number of blocks moved, 0 if nothing is due.

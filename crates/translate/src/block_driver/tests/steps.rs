@@ -1,6 +1,7 @@
 //! How long a step of work keeps the host waiting (K10, K11), and what happens between two steps.
 
 use super::*;
+use crate::block_driver::data_zones::Stream;
 use imbrex_clockwork::{Clock, Order, Runtime, VirtualWorld};
 use imbrex_disk_sim::Profile;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,4 +161,47 @@ fn what_the_host_changes_between_two_steps_of_cleaning_stays() {
         drop(driver);
         check(&BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap());
     }
+}
+
+/// K10: where no zone is left, cleaning makes room in steps too, and a read waits for one of them. Whole
+/// zones are cleaned of single blocks, which takes a disk many seconds.
+#[test]
+fn a_write_that_waits_for_a_zone_keeps_the_lock_for_a_step() {
+    let (driver, world) = scattered(true);
+    let len = driver.geometry().len().get();
+    let data = vec![3; 64 * BLOCK_LEN_BYTES];
+    for at in (3 * 3600..len - 64).step_by(64) {
+        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+    }
+    for at in (0..len).step_by(2) {
+        driver.write(Lba::new(at), &data[..BLOCK_LEN_BYTES], Persist::Cached).unwrap();
+    }
+    let (mut prng, mut longest_ns, mut count) = (Prng::new(7), 0, 0);
+    while count < 5 {
+        // Writes that pay nothing use up the zones.
+        let is_short = |state: &DriverState| {
+            state.zones.pool.free() <= state.reserve() && state.zones.rest_of(Stream::Host) < 2
+        };
+        while !is_short(&driver.state()) {
+            let at = Lba::new(prng.below(len));
+            let data = &data[..BLOCK_LEN_BYTES];
+            driver.change(|state| state.write(at, data).map(drop)).unwrap();
+        }
+        count += 1;
+        for _ in 0..100 {
+            let at = Lba::new(prng.below(len));
+            driver.read(at, &mut [0; BLOCK_LEN_BYTES]).unwrap();
+            let mut from_ns = world.now_ns();
+            let mut step = || {
+                longest_ns = longest_ns.max(world.now_ns() - from_ns);
+                from_ns = world.now_ns();
+            };
+            let data = &data[..BLOCK_LEN_BYTES];
+            driver.write_in_steps(at, data, Persist::Cached, &mut step).unwrap();
+            step();
+        }
+    }
+    let longest_ms = longest_ns / 1_000_000;
+    assert!(longest_ms < 200, "{longest_ms} ms");
+    invariants::check(&driver.state()).unwrap();
 }
