@@ -28,8 +28,8 @@ pub(crate) fn of(asked: Option<ByteSize>) -> Result<u64, CliError> {
     }
 }
 
-/// The memory of this machine, or what its control group allows if that is less.
-fn machine_bytes() -> Option<u64> {
+/// The memory of this machine in bytes, or what its control group allows if that is less.
+pub(crate) fn machine_bytes() -> Option<u64> {
     let all = total_of(&fs::read_to_string("/proc/meminfo").ok()?);
     let allowed = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let allowed = allowed.and_then(|text| text.trim().parse().ok());

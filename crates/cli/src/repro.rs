@@ -2,14 +2,15 @@
 
 use crate::data_file::DataArgs;
 use crate::error::{CliError, Context};
+use crate::map_memory;
 use crate::output::{Format, Table, note};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
 use crate::target::Target;
 use imbrex_bench::BenchError;
 use imbrex_repro::{
-    Figure, GivenTrace, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named, page,
-    repro,
+    Figure, GivenTrace, Machine, Reproduction, SCALE_DEFAULT, Size, Watch, figures, figures_named,
+    page, repro,
 };
 use imbrex_workload::trace::TraceError;
 use serde_json::json;
@@ -49,6 +50,8 @@ pub(crate) struct ReproArgs {
     data: DataArgs,
 }
 
+/// Contents of emulated drives take this part of the machine's memory before they are compressed.
+const UNPACKED_SHARE: u64 = 4;
 /// The directory of `repro all` without `--out`.
 const OUT_DEFAULT: &str = "repro";
 
@@ -103,7 +106,11 @@ impl ReproArgs {
             progress.set_of(watch.ops_done(), Some(watch.op_count()));
             interrupt.is_asked()
         };
-        repro(figures, size, self.jobs.get(), &watch, &is_stopped).map_err(failed)
+        let machine = Machine {
+            jobs: self.jobs.get(),
+            unpacked_bytes: map_memory::machine_bytes().unwrap_or(0) / UNPACKED_SHARE,
+        };
+        repro(figures, size, machine, &watch, &is_stopped).map_err(failed)
     }
 }
 

@@ -25,7 +25,8 @@ pub struct SimDiskBuilder {
     pub(crate) moves: bool,
     pub(crate) refuse_destroying: bool,
     pub(crate) is_read_only: bool,
-    pub(crate) packs_memory: bool,
+    /// How much of a disk in memory stays uncompressed; `None`: all.
+    pub(crate) unpacked_len_bytes: Option<u64>,
 }
 
 impl SimDiskBuilder {
@@ -40,14 +41,21 @@ impl SimDiskBuilder {
             moves: true,
             refuse_destroying: false,
             is_read_only: false,
-            packs_memory: true,
+            unpacked_len_bytes: Some(0),
         }
     }
 
     /// Stores blocks of a disk in memory uncompressed. The disk then takes as much memory as was
     /// written, and no request waits while another request's blocks are compressed.
     pub fn unpacked(mut self) -> SimDiskBuilder {
-        self.packs_memory = false;
+        self.unpacked_len_bytes = None;
+        self
+    }
+
+    /// Stores up to `len_bytes` of a disk in memory uncompressed, and at least 32 MiB: what was used last.
+    /// The rest is compressed, which takes most of the time of a long run.
+    pub fn unpacked_up_to(mut self, len_bytes: u64) -> SimDiskBuilder {
+        self.unpacked_len_bytes = Some(len_bytes);
         self
     }
 
@@ -123,8 +131,10 @@ impl SimDiskBuilder {
     /// # Errors
     /// [`BuildError::TooManyZones`].
     pub fn memory(self) -> Result<SimDisk, BuildError> {
-        let backing =
-            if self.packs_memory { MemoryBacking::new() } else { MemoryBacking::unpacked() };
+        let backing = match self.unpacked_len_bytes {
+            Some(len_bytes) => MemoryBacking::unpacked_up_to(len_bytes),
+            None => MemoryBacking::unpacked(),
+        };
         self.build(Box::new(backing))
     }
 
@@ -280,7 +290,7 @@ impl SimDisk {
             event_log: options.event_log,
             refuse_destroying: options.refuse_destroying,
             is_read_only: options.is_read_only,
-            packs_memory: true,
+            unpacked_len_bytes: Some(0),
         };
         builder.build_on_host(image).map_err(build)
     }

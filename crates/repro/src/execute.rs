@@ -38,10 +38,11 @@ const LINE_COUNT_MAX: usize = usize::MAX;
 /// The interval of progress reports.
 const OPS_PER_TICK: u64 = 256;
 
-/// Executes `spec` with `seed`, updating `ops_done` and polling `is_stopped` along the way.
+/// Executes `spec` with `seed`, on a drive in memory with `unpacked_bytes` uncompressed, updating `ops_done` and polling `is_stopped` along the way.
 pub(super) fn execute(
     spec: &RunSpec,
     seed: u64,
+    unpacked_bytes: u64,
     ops_done: &AtomicU64,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<RunResult, BenchError> {
@@ -49,7 +50,7 @@ pub(super) fn execute(
     if is_stopped() {
         return Err(BenchError::Stopped);
     }
-    let mut bench = Bench::new(spec, seed)?;
+    let mut bench = Bench::new(spec, seed, unpacked_bytes)?;
     let phases: Result<Vec<PhaseResult>, BenchError> =
         spec.phases.iter().map(|phase| bench.run(*phase, watched)).collect();
     let lines = bench.stack.db.metrics().compactions;
@@ -89,11 +90,11 @@ struct Loaded {
 }
 
 impl Bench {
-    fn new(spec: &RunSpec, seed: u64) -> Result<Bench, BenchError> {
+    fn new(spec: &RunSpec, seed: u64, unpacked_bytes: u64) -> Result<Bench, BenchError> {
         // Figures are about what was published, whatever sizes the layout of that name has.
         let layout = Layout::by_name(spec.layout).map_err(BenchError::layout)?.as_published();
         let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
-        let drive = drive(&spec.drive, &runtime)?;
+        let drive = drive(&spec.drive, unpacked_bytes, &runtime)?;
         let geometry = *drive.geometry();
         let mut recipe = layout.recipe(&geometry);
         tune(&mut recipe, &spec.tune, &geometry);

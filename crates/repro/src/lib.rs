@@ -41,7 +41,7 @@ mod work;
 pub use figure::Figure;
 pub use figures::{figures, figures_named};
 pub use replays::GivenTrace;
-pub use reproduction::{FigurePage, Reproduction, Watch, repro};
+pub use reproduction::{FigurePage, Machine, Reproduction, Watch, repro};
 pub use spec::Size;
 
 /// The default scale of `imbrex repro`: minutes rather than hours.

@@ -69,8 +69,16 @@ pub struct FigurePage {
     pub page: Page,
 }
 
-/// Executes the runs of `figures` at `size`, each distinct run once and `jobs` at a time, and
-/// builds the pages. Polls `is_stopped` between any two operations. After a stop, the result has
+/// What a reproduction may use of the machine. It changes no figure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Machine {
+    /// How many runs at a time; at least one.
+    pub jobs: usize,
+    /// Memory for the contents of emulated drives before they are compressed, of all runs together.
+    pub unpacked_bytes: u64,
+}
+
+/// Executes the runs of `figures` at `size`, each distinct run once and on `machine`, and builds the pages. Polls `is_stopped` between any two operations. After a stop, the result has
 /// the figures whose runs had all ended.
 ///
 /// # Errors
@@ -79,7 +87,7 @@ pub struct FigurePage {
 pub fn repro(
     figures: &[Figure],
     size: Size,
-    jobs: usize,
+    machine: Machine,
     watch: &Watch,
     is_stopped: &(dyn Fn() -> bool + Sync),
 ) -> Result<Reproduction, BenchError> {
@@ -97,12 +105,15 @@ pub fn repro(
     // The longest runs first, so that the last worker has little left to do alone.
     works.sort_by_key(|work| std::cmp::Reverse(work.op_count()));
     watch.op_count.store(works.iter().map(Work::op_count).sum(), Ordering::Relaxed);
-    let found = fan_out(worker_count(jobs, works.len()), &works, |work| {
+    let worker_count = worker_count(machine.jobs, works.len());
+    let unpacked_bytes = machine.unpacked_bytes / worker_count.max(1) as u64;
+    let found = fan_out(worker_count, &works, |work| {
         let label = work.label();
         watch.lock().push(label.clone());
         let result = match work {
             Work::Store(spec) => {
-                execute(spec, size.seed, &watch.ops_done, is_stopped).map(Outcome::Store)
+                execute(spec, size.seed, unpacked_bytes, &watch.ops_done, is_stopped)
+                    .map(Outcome::Store)
             }
             Work::Replay(spec) => replays::execute(spec, size.seed, &watch.ops_done, is_stopped)
                 .map(|report| Outcome::Replay(Box::new(report))),

@@ -71,7 +71,8 @@ const TINY: Size = Size { scale: 0.0003, seed: 3, traces: &[], only: &[] };
 
 fn run(names: &[&str], jobs: usize) -> Reproduction {
     let figures: Vec<Figure> = names.iter().flat_map(|name| figures_named(name).unwrap()).collect();
-    repro(&figures, TINY, jobs, &Watch::default(), &|| false).unwrap()
+    repro(&figures, TINY, Machine { jobs, unpacked_bytes: 0 }, &Watch::default(), &|| false)
+        .unwrap()
 }
 
 #[test]
@@ -91,7 +92,9 @@ fn an_unknown_figure_lists_those_there_are() {
     assert!(error.contains("sealdb-99") && error.contains("geardb-zones"), "{error}");
     assert!(figures_named("").is_err());
     let wrong = Size { scale: 1.5, ..TINY };
-    let error = repro(&[], wrong, 1, &Watch::default(), &|| false).unwrap_err().to_string();
+    let error = repro(&[], wrong, Machine::default(), &Watch::default(), &|| false)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("--scale is 1.5"), "{error}");
 }
 
@@ -103,7 +106,7 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_number_of_workers() {
     assert_eq!(one.to_html(), two.to_html());
     let other = Size { seed: 4, ..TINY };
     let figures = figures_named("sealdb-2").unwrap();
-    let other = repro(&figures, other, 1, &Watch::default(), &|| false).unwrap();
+    let other = repro(&figures, other, Machine::default(), &Watch::default(), &|| false).unwrap();
     assert_ne!(one.to_json(), other.to_json());
 }
 
@@ -168,7 +171,7 @@ fn clients_and_a_flash_drive_go_through_figures() {
 #[test]
 fn a_run_can_be_stopped() {
     let figures = figures_named("sealdb-2").unwrap();
-    let stopped = repro(&figures, TINY, 1, &Watch::default(), &|| true);
+    let stopped = repro(&figures, TINY, Machine::default(), &Watch::default(), &|| true);
     assert!(matches!(stopped, Err(BenchError::Stopped)));
 }
 
@@ -182,10 +185,11 @@ fn a_stopped_reproduction_keeps_the_completed_figures() {
     assert!(first.iter().all(|work| !of_second.contains(&work.label())));
     let watch = Watch::default();
     let is_stopped = || watch.running().iter().any(|label| of_second.contains(label));
-    let stopped = repro(&figures, TINY, 1, &watch, &is_stopped).unwrap();
+    let stopped = repro(&figures, TINY, Machine::default(), &watch, &is_stopped).unwrap();
     let names: Vec<&str> = stopped.figures.iter().map(|figure| figure.name).collect();
     assert_eq!((names, stopped.unfinished.clone()), (vec!["sealdb-2"], vec!["geardb-compaction"]));
-    let whole = repro(&figures[..1], TINY, 1, &Watch::default(), &|| false).unwrap();
+    let whole =
+        repro(&figures[..1], TINY, Machine::default(), &Watch::default(), &|| false).unwrap();
     assert_eq!(
         serde_json::to_value(&stopped.figures).unwrap(),
         serde_json::to_value(&whole.figures).unwrap()

@@ -26,9 +26,14 @@ const OPEN_ZONE_LIMIT: u32 = 128;
 /// The length of a track of a shingled drive, about that of the modelled disk.
 const TRACK_LEN_BYTES: u64 = 1 << 20;
 
-/// An empty drive in memory.
-pub fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, BenchError> {
-    drive_in_parts(spec, 1, runtime)
+/// An empty drive in memory, of which `unpacked_bytes` are kept uncompressed; see
+/// [`SimDiskBuilder::unpacked_up_to`](imbrex_disk_sim::SimDiskBuilder::unpacked_up_to).
+pub fn drive(
+    spec: &DriveSpec,
+    unpacked_bytes: u64,
+    runtime: &Runtime,
+) -> Result<Arc<dyn Disk>, BenchError> {
+    drive_in_parts(spec, 1, unpacked_bytes, runtime)
 }
 
 /// Like [`drive`], with blocks of which `part_count` stand for one block of the profile. Lengths are of
@@ -36,6 +41,7 @@ pub fn drive(spec: &DriveSpec, runtime: &Runtime) -> Result<Arc<dyn Disk>, Bench
 pub(crate) fn drive_in_parts(
     spec: &DriveSpec,
     part_count: u64,
+    unpacked_bytes: u64,
     runtime: &Runtime,
 ) -> Result<Arc<dyn Disk>, BenchError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| BenchError::Drive {
@@ -51,6 +57,7 @@ pub(crate) fn drive_in_parts(
     let disk = SimDisk::builder(whole)
         .profile(profile)
         .clock(Arc::clone(&runtime.clock))
+        .unpacked_up_to(unpacked_bytes)
         .memory()
         .map_err(|e| failed(e.into()))?;
     let mut drive: Arc<dyn Disk> = Arc::new(disk);
@@ -79,7 +86,7 @@ pub fn beside(spec: &DriveSpec, runtime: &Runtime) -> Result<Option<Arc<dyn Disk
         let disk = SimDisk::builder(whole).memory().map_err(|e| failed(e.into()))?;
         return Ok(Some(Arc::new(disk)));
     };
-    drive(&DriveSpec::whole(profile, DriveRule::Conventional, len_bytes), runtime).map(Some)
+    drive(&DriveSpec::whole(profile, DriveRule::Conventional, len_bytes), 0, runtime).map(Some)
 }
 
 /// The blocks of a drive of `len_bytes`, and the rule for them.

@@ -67,7 +67,7 @@ pub(super) fn play_bare(
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
     let Sizes { drive_bytes, drive_len, .. } = Sizes::of(plan, options)?;
     let spec = DriveSpec::whole(options.profile, DriveRule::Conventional, drive_len.bytes());
-    let device = drive_in_parts(&spec, options.unit.part_count(), &runtime)?;
+    let device = drive_in_parts(&spec, options.unit.part_count(), 0, &runtime)?;
     fill(&*device, plan, &mut || watch(0, Some(survey.requests)))?;
     device.flush().map_err(disk_error("filling"))?;
     let mut player = Player::new(runtime, device, survey.shift_bytes, plan, options);
@@ -144,7 +144,7 @@ fn make(
 ) -> Result<BlockDriver, BenchError> {
     let rule = DriveRule::Zoned { zone_len_bytes: sizes.zone_len.bytes() };
     let spec = DriveSpec::whole(options.profile, rule, sizes.drive_len.bytes());
-    let disk = drive_in_parts(&spec, options.unit.part_count(), runtime)?;
+    let disk = drive_in_parts(&spec, options.unit.part_count(), 0, runtime)?;
     let failed = |source: DriverError| BenchError::Driver { source };
     let unbuffered = DriverOptions {
         id: 1,

@@ -11,8 +11,8 @@
 //! large reads rarely return to the same chunk.
 //!
 //! Invariants
-//!   M1  A shard that packs has at most `HOT_CHUNK_COUNT_MAX` hot chunks, each in its queue exactly
-//!       once. A shard that does not pack has no queue, and all its chunks are hot.
+//!   M1  A shard that packs has at most `hot_count_max` hot chunks, each in its queue exactly once. A
+//!       shard that does not pack has no queue, and all its chunks are hot.
 //!   M2  No chunk of zeros outlives its eviction.
 //!   M3  A spare buffer holds old bytes: its next user overwrites all of it.
 
@@ -28,8 +28,8 @@ const CHUNK_LEN_BYTES: usize = CHUNK_LEN_BLOCKS as usize * BLOCK_LEN_BYTES;
 /// Sixteen shards let that many threads work at once.
 const SHARD_COUNT: u64 = 16;
 
-/// Hot chunks of one shard: 16 shards x 32 chunks x 64 KiB = 32 MiB uncompressed at most.
-const HOT_CHUNK_COUNT_MAX: usize = 32;
+/// The least that stays hot: 16 shards x 32 chunks x 64 KiB = 32 MiB.
+const HOT_LEN_BYTES_MIN: u64 = SHARD_COUNT * 32 * CHUNK_LEN_BYTES as u64;
 
 /// Spare buffers of one shard: 16 shards x 4 x 64 KiB = 4 MiB at most.
 const SPARE_COUNT_MAX: usize = 4;
@@ -48,7 +48,8 @@ pub(crate) struct MemoryBacking {
 #[derive(Debug, Default)]
 struct Shard {
     chunks: BTreeMap<u64, Chunk>,
-    keeps_hot: bool,
+    /// `None` if it does not pack.
+    hot_count_max: Option<usize>,
     hot: VecDeque<u64>,
     spare: Vec<Box<[u8]>>,
     /// Scratch space for compression, before the packed length is known.
@@ -68,17 +69,25 @@ enum Packed {
 }
 
 impl MemoryBacking {
-    /// All zeros. Packs chunks that have not been used recently.
+    /// All zeros. Packs what has not been used for longest, beyond 32 MiB.
+    #[cfg(test)]
     pub(crate) fn new() -> MemoryBacking {
-        MemoryBacking::of_shards(Shard::default)
+        MemoryBacking::unpacked_up_to(HOT_LEN_BYTES_MIN)
+    }
+
+    /// The same, beyond `len_bytes` if that is more.
+    pub(crate) fn unpacked_up_to(len_bytes: u64) -> MemoryBacking {
+        let of_shard = len_bytes.max(HOT_LEN_BYTES_MIN) / SHARD_COUNT / CHUNK_LEN_BYTES as u64;
+        MemoryBacking::of_shards(Some(of_shard as usize))
     }
 
     /// All zeros. Keeps everything unpacked.
     pub(crate) fn unpacked() -> MemoryBacking {
-        MemoryBacking::of_shards(|| Shard { keeps_hot: true, ..Shard::default() })
+        MemoryBacking::of_shards(None)
     }
 
-    fn of_shards(shard: fn() -> Shard) -> MemoryBacking {
+    fn of_shards(hot_count_max: Option<usize>) -> MemoryBacking {
+        let shard = || Shard { hot_count_max, ..Shard::default() };
         MemoryBacking {
             shards: (0..SHARD_COUNT).map(|_| Mutex::new(shard())).collect(),
             zones: Mutex::default(),
@@ -276,18 +285,16 @@ impl Shard {
     }
 
     fn insert_hot(&mut self, chunk: u64, bytes: Box<[u8]>, packed: Option<Packed>) {
-        if self.keeps_hot {
-            self.chunks.insert(chunk, Chunk::Hot { bytes, packed });
-            return;
+        if let Some(most) = self.hot_count_max {
+            if self.hot.len() >= most
+                && let Some(coldest) = self.hot.pop_front()
+            {
+                self.cool(coldest);
+            }
+            self.hot.push_back(chunk);
+            assert!(self.hot.len() <= most, "M1: too many hot chunks");
         }
-        if self.hot.len() >= HOT_CHUNK_COUNT_MAX
-            && let Some(coldest) = self.hot.pop_front()
-        {
-            self.cool(coldest);
-        }
-        self.hot.push_back(chunk);
         self.chunks.insert(chunk, Chunk::Hot { bytes, packed });
-        assert!(self.hot.len() <= HOT_CHUNK_COUNT_MAX, "M1: too many hot chunks");
     }
 
     fn cool(&mut self, chunk: u64) {
@@ -320,11 +327,15 @@ impl Shard {
         if first >= end {
             return;
         }
-        self.hot.retain(|chunk| !(first <= *chunk && *chunk < end));
+        let mut has_hot = false;
         while let Some((&chunk, _)) = self.chunks.range(first..end).next() {
             if let Some(Chunk::Hot { bytes, .. }) = self.chunks.remove(&chunk) {
+                has_hot = true;
                 self.give_back(bytes);
             }
+        }
+        if has_hot {
+            self.hot.retain(|chunk| !(first <= *chunk && *chunk < end));
         }
     }
 }
@@ -359,6 +370,7 @@ mod tests {
     #[test]
     fn blocks_come_back_through_compression_and_without() {
         blocks_come_back(MemoryBacking::new());
+        blocks_come_back(MemoryBacking::unpacked_up_to(100 << 20));
         blocks_come_back(MemoryBacking::unpacked());
     }
 

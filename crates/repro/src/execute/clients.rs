@@ -136,7 +136,7 @@ mod tests {
         let tune = Tune { keeps_writes, ..Tune::default().compaction_reads(MIB).without_rest() };
         let phases = offers.iter().map(|offer| Phase::Clients(*offer)).collect();
         let spec = RunSpec::new("smrdb-offload", drive, phases).tuned(tune);
-        super::super::execute(&spec, 1, &AtomicU64::new(0), &|| false).unwrap().phases
+        super::super::execute(&spec, 1, 0, &AtomicU64::new(0), &|| false).unwrap().phases
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         let run = |drive: DriveSpec| {
             let load = Phase::load(LoadOrder::Once, 24 * MIB, 1008);
             let spec = RunSpec::new("imr-m", drive, vec![load]);
-            let result = super::super::execute(&spec, 1, &AtomicU64::new(0), &|| false).unwrap();
+            let result = super::super::execute(&spec, 1, 0, &AtomicU64::new(0), &|| false).unwrap();
             result.phases.into_iter().next().unwrap()
         };
         let [with, without] = [run(alone), run(alone.with_logs_on_flash(64 * MIB))];

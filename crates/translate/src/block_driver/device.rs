@@ -117,11 +117,16 @@ impl BlockDriver {
         self.geometry.request(at, data.len())?;
         // K10: room for the write itself.
         let len = Blocks::holding(data.len() as u64);
-        while self.change(|state| state.room_ahead_step(len))? {
-            between();
-        }
-        let (mut pace, is_flush_due) =
-            self.change(|state| Ok((state.write(at, data)?, state.is_flush_due())))?;
+        let write = |state: &mut DriverState| match state.room_ahead_step(len)? {
+            true => Ok(None),
+            false => Ok(Some((state.write(at, data)?, state.is_flush_due()))),
+        };
+        let (mut pace, is_flush_due) = loop {
+            match self.change(write)? {
+                Some(taken) => break taken,
+                None => between(),
+            }
+        };
         self.flush_early(is_flush_due)?;
         between();
         // K10: each step takes the lock anew.
@@ -300,8 +305,15 @@ impl Disk for BlockDriver {
 
     fn flush(&self) -> Result<(), DiskError> {
         // K10: room for what is held of streams.
-        while self.change(DriverState::room_for_streams_step)? {}
-        let seq = self.change(DriverState::begin_flush)?;
+        let begin = |state: &mut DriverState| match state.room_for_streams_step()? {
+            true => Ok(None),
+            false => state.begin_flush().map(Some),
+        };
+        let seq = loop {
+            if let Some(seq) = self.change(begin)? {
+                break seq;
+            }
+        };
         self.flush_drive()?;
         self.change(|state| state.end_flush(seq))
     }

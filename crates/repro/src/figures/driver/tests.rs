@@ -3,7 +3,7 @@
 use super::*;
 use crate::figures::figures_named;
 use crate::replays::GivenTrace;
-use crate::reproduction::{Watch, repro};
+use crate::reproduction::{Machine, Watch, repro};
 use crate::sample_results;
 use imbrex_workload::trace::WriteOrder;
 use std::fmt::Write;
@@ -120,7 +120,9 @@ fn given_traces_stand_for_the_papers_or_for_themselves_and_are_run() {
     assert!(all[0].paper.is_some() && all[8].paper.is_none());
     let figures = figures_named("driver").unwrap();
     assert_eq!(figures.len(), 7);
-    let done = repro(&figures, size, 2, &Watch::default(), &|| false).unwrap();
+    let done =
+        repro(&figures, size, Machine { jobs: 2, unpacked_bytes: 0 }, &Watch::default(), &|| false)
+            .unwrap();
     for figure in &done.figures {
         assert!(figure.page.missing.is_empty(), "{}: {:?}", figure.name, figure.page.missing);
     }
@@ -149,7 +151,9 @@ fn figures_are_of_only_the_traces_that_are_named() {
     assert!(most(&SIZE).is_finite());
     assert!(most(&size).is_nan(), "two traces have no most of all eight");
     let run = |figures: &[_], names: &[&str]| {
-        repro(figures, only(names), 1, &Watch::default(), &|| true).unwrap_err().to_string()
+        repro(figures, only(names), Machine::default(), &Watch::default(), &|| true)
+            .unwrap_err()
+            .to_string()
     };
     assert!(run(&figures, &["LUN1"]).contains("there are LUN0, LUN2,"));
     assert!(run(&figures_named("kvimr-5").unwrap(), &["LUN0"]).contains("replays"));
