@@ -7,8 +7,12 @@
 
 use crate::bands::Crowded;
 use crate::stage::{Stage, key, small, with_zones, zoned};
-use imbrex_clockwork::{Order, Prng};
-use imbrex_engine::{Db, EngineError, Keyspace, Options, WriteBatch, WriteOptions};
+use imbrex_clockwork::{Order, Prng, Runtime};
+use imbrex_disk::{Blocks, Geometry, GeometrySpec, Rule};
+use imbrex_disk_sim::{Profile, SimDisk};
+use imbrex_engine::{
+    Db, EngineError, Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions,
+};
 use imbrex_files::Files;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -200,4 +204,46 @@ fn space_comes_back_with_the_compaction() {
     ks.compact_range(None, None).unwrap();
     let space = files.space();
     assert!(blank_bytes < space.free_bytes + (4 << 20), "{space:?}");
+}
+
+/// While room is tight, level 0 is due with one run. It then went down before a level 1 that was too long,
+/// however long it was. Soon the two no longer fitted together, and each run was merged with all of level
+/// 1 by itself.
+#[test]
+fn level_1_grows_no_further_while_a_drive_fills_up() {
+    const CAPACITY_BYTES: u64 = 256 << 20;
+    let (runtime, world) = Runtime::virtual_time(Order::SmallestTime);
+    let spec = GeometrySpec { len: Blocks::holding(CAPACITY_BYTES), rule: Rule::Anywhere };
+    // The drive takes the time of a real one, so that puts are faster than compactions.
+    let disk = SimDisk::builder(Geometry::new(spec).unwrap())
+        .profile(Profile::by_name("st500dm002").unwrap())
+        .clock(Arc::clone(&runtime.clock))
+        .memory()
+        .unwrap();
+    let stage = Stage { disk: Arc::new(disk), world, runtime };
+    let keyspace = KeyspaceOptions {
+        table_len_bytes: 1 << 20,
+        base_level_len_bytes: 6 << 20,
+        flushes_pass_levels: false,
+        ..KeyspaceOptions::leveldb_1_19()
+    };
+    let options = Options { memtable_len_bytes: 1 << 20, keyspace, ..Options::default() };
+    let keyspace = &options.keyspace;
+    // Level 0 is never more urgent than a level 1 of so many lengths, and adds itself at most once.
+    let lengths = u64::from(keyspace.l0_stop_run_count / keyspace.l0_compact_run_count);
+    let level_0_bytes = u64::from(keyspace.l0_stop_run_count + 2) * options.memtable_len_bytes;
+    let most_bytes = lengths * keyspace.base_level_len_bytes + level_0_bytes;
+    let files = stage.format_with("first-fit");
+    let db = Db::open(files, stage.runtime, options.clone()).unwrap();
+    let ks = db.default_keyspace();
+    let mut prng = Prng::new(1);
+    for n in 0..CAPACITY_BYTES * 85 / 100 / 1024 {
+        let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        ks.put(key, value(&mut prng, 1016)).unwrap();
+        if n % 1000 == 0 {
+            let levels = &db.metrics().keyspaces[0].levels;
+            let len_bytes = levels.iter().find(|l| l.level == 1).map_or(0, |l| l.len_bytes);
+            assert!(len_bytes <= most_bytes, "level 1 has {len_bytes} bytes after {n} puts");
+        }
+    }
 }

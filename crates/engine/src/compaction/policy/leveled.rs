@@ -195,12 +195,20 @@ fn scores(situation: &Situation<'_>) -> Vec<(u64, u8)> {
 /// writers down if that is fewer. Otherwise writers would wait for a compaction that never becomes
 /// due. It is due with fewer runs if the drive would soon have no room to merge all of it: smaller
 /// merges write level 1 more often.
+///
+/// Little room raises no score above what the runs ask for. Level 1 takes that room as well, and gives
+/// it back only by going down. If level 0 always went first, level 1 would grow until the two no longer
+/// fitted together, and each run would then be merged with all of level 1 by itself.
 fn runs_score(situation: &Situation<'_>) -> u64 {
     let options = situation.options;
-    let full = u64::from(options.l0_compact_run_count.min(options.l0_slowdown_run_count));
-    let due_count = if situation.is_eager || is_room_tight(situation) { 1 } else { full };
+    let full = u64::from(options.l0_compact_run_count.min(options.l0_slowdown_run_count)).max(1);
     let run_count = situation.version.levels[0].runs.len() as u64;
-    if run_count >= due_count { run_count * 1024 / due_count.max(1) } else { 0 }
+    if situation.is_eager {
+        return run_count * 1024;
+    }
+    let score = run_count * 1024 / full;
+    let is_early = run_count > 0 && is_room_tight(situation);
+    if is_early { score.max(1024) } else { score }
 }
 
 /// Whether levels 0 and 1 together take more than half of the room of a merge.
