@@ -224,10 +224,12 @@ impl DriverState {
                 }
                 Err(error) => return Err(error),
             }
-            self.debt.failed_reads = 0;
         } else if !self.write_of_batch(&mut cleaning, &mut batch)? {
             self.abort_cleaning();
             return Ok(begun);
+        } else {
+            // Only what is moved counts: a batch whose first half can be read is read again and again.
+            self.debt.failed_reads = 0;
         }
         if !batch.is_moved() {
             cleaning.batch = Some(batch);

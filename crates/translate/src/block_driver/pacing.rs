@@ -53,12 +53,15 @@ impl DriverState {
     /// then makes the room itself (`make_room`), as it does where no step helps.
     pub(super) fn room_ahead_step(&mut self, len: Blocks) -> Result<bool, DiskError> {
         let Some(step_len) = self.steps.cached_len(self.written.all()) else { return Ok(false) };
-        let mut wanted = len.get().max(step_len).min(self.superblock.zone_len.get());
-        if self.shared_room() > 0 {
-            // Space is short: gaining as much as that may take a dozen cleanings.
-            wanted = wanted.min(SHARED_LEN);
+        // Where space is short, gaining as much as a step writes at most may take a dozen cleanings.
+        let least = if self.shared_room() > 0 { step_len.min(SHARED_LEN) } else { step_len };
+        let wanted = len.get().max(least).min(self.superblock.zone_len.get());
+        let room = self.host_room();
+        if wanted <= room || self.reserve() < self.zones.pool.free() {
+            return Ok(false);
         }
-        if wanted <= self.host_room() || self.reserve() < self.zones.pool.free() {
+        if self.debt.pause > 0 && room > 0 {
+            // Reads of cleaning failed, and this request may do without.
             return Ok(false);
         }
         if self.zones.pool.count(Use::Emptied) + self.zones.pool.count(Use::Recorded) > 0 {

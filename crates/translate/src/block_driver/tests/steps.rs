@@ -169,9 +169,9 @@ fn what_the_host_changes_between_two_steps_of_cleaning_stays() {
 fn a_write_that_waits_for_a_zone_keeps_the_lock_for_a_step() {
     let (driver, world) = scattered(true);
     let len = driver.geometry().len().get();
-    let data = vec![3; 64 * BLOCK_LEN_BYTES];
+    let data = vec![3; 1024 * BLOCK_LEN_BYTES];
     for at in (3 * 3600..len - 64).step_by(64) {
-        driver.write(Lba::new(at), &data, Persist::Cached).unwrap();
+        driver.write(Lba::new(at), &data[..64 * BLOCK_LEN_BYTES], Persist::Cached).unwrap();
     }
     for at in (0..len).step_by(2) {
         driver.write(Lba::new(at), &data[..BLOCK_LEN_BYTES], Persist::Cached).unwrap();
@@ -188,7 +188,7 @@ fn a_write_that_waits_for_a_zone_keeps_the_lock_for_a_step() {
             driver.change(|state| state.write(at, data).map(drop)).unwrap();
         }
         count += 1;
-        for _ in 0..100 {
+        for number in 0..100 {
             let at = Lba::new(prng.below(len));
             driver.read(at, &mut [0; BLOCK_LEN_BYTES]).unwrap();
             let mut from_ns = world.now_ns();
@@ -196,7 +196,9 @@ fn a_write_that_waits_for_a_zone_keeps_the_lock_for_a_step() {
                 longest_ns = longest_ns.max(world.now_ns() - from_ns);
                 from_ns = world.now_ns();
             };
-            let data = &data[..BLOCK_LEN_BYTES];
+            let block_count = if number % 10 == 0 { 1024 } else { 1 };
+            let at = Lba::new(at.get().min(len - block_count));
+            let data = &data[..block_count as usize * BLOCK_LEN_BYTES];
             driver.write_in_steps(at, data, Persist::Cached, &mut step).unwrap();
             step();
         }

@@ -1,8 +1,10 @@
 //! What cleaning does with unreadable blocks, and with reads that fail for another reason.
 
+use super::steps::SlowClock;
 use super::*;
 use imbrex_disk_sim::FailAt;
 use pool::Use;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A full device of short zones, ten of which have an unreadable block; returns those blocks.
 fn damaged() -> (Arc<SimDisk>, DriverOptions, BlockDriver, Vec<u64>) {
@@ -157,6 +159,57 @@ fn permanent_read_failures_are_reported_when_room_is_needed() {
     };
     let done_count = (0..20 * len).take_while(&mut write).count();
     assert!((1..20 * len).contains(&(done_count as u64)), "{done_count}");
+}
+
+/// A drive that fails to read the second half of each zone of 64 blocks.
+#[derive(Debug)]
+struct HalfRead {
+    drive: Arc<SimDisk>,
+    fails: AtomicBool,
+    failed_count: AtomicU64,
+}
+
+impl DiskLayer for HalfRead {
+    fn below(&self) -> &dyn Disk {
+        &*self.drive
+    }
+
+    fn pass_read_batch(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), DiskError> {
+        let is_second = |request: &ReadRequest<'_>| request.at.get() % 64 >= 32;
+        if self.fails.load(Ordering::Relaxed) && requests.iter().any(is_second) {
+            let count = self.failed_count.fetch_add(1, Ordering::Relaxed);
+            assert!(count < 10_000, "the same is read without end");
+            let source = std::io::Error::other("the second half of a zone");
+            return Err(DiskError::Host { what: "reading".to_owned(), source });
+        }
+        self.drive.read_batch(requests)
+    }
+}
+
+/// With short steps the first steps of a batch succeed each time it is tried, which is no progress.
+#[test]
+fn reads_that_fail_late_in_a_batch_are_reported_too() {
+    for is_timed in [false, true] {
+        let drive = Arc::new(SimDisk::builder(zoned(60, 64, 2)).memory().unwrap());
+        let options = options(60);
+        drop(worn(&drive, &options, 60));
+        let drive = HalfRead { drive, fails: false.into(), failed_count: 0.into() };
+        let drive = Arc::new(drive);
+        let driver = BlockDriver::open(Arc::clone(&drive) as Arc<dyn Disk>, &options).unwrap();
+        let driver =
+            if is_timed { driver.with_clock(Arc::new(SlowClock::default())) } else { driver };
+        drive.fails.store(true, Ordering::Relaxed);
+        let len = driver.geometry().len().get();
+        let mut prng = Prng::new(3);
+        let mut write = |_: &u64| {
+            // The block may be one that cannot be read now.
+            let _ = driver.read(Lba::new(prng.below(len)), &mut [0; BLOCK_LEN_BYTES]);
+            let at = Lba::new(prng.below(len));
+            driver.write(at, &[1; BLOCK_LEN_BYTES], Persist::Cached).is_ok()
+        };
+        let done_count = (0..20 * len).take_while(&mut write).count();
+        assert!((1..20 * len).contains(&(done_count as u64)), "{is_timed}: {done_count}");
+    }
 }
 
 /// The host empties a zone that a cleaning found partly unreadable, and fills it anew before the
