@@ -236,7 +236,7 @@ const TABLE: &[Entry] = &[
         placement: "track-tiers",
         engine: kvimr,
         source: "KVIMR, KVIMR-M",
-        summary: "the largest level in bottom tracks, all others on top; for stores that are loaded once",
+        summary: "the largest level in bottom tracks, all others on top",
     },
     Entry {
         name: "imr-n",
@@ -272,7 +272,7 @@ const TABLE: &[Entry] = &[
         placement: "track-tiers-fullest",
         engine: kvimr,
         source: "Imbrex, after KVIMR-M",
-        summary: "as imr-m, but the level with most tables in bottom tracks; for stores that overwrite",
+        summary: "as imr-m, but the level with most tables in bottom tracks",
     },
     Entry {
         name: "imbrex-tracks",
