@@ -39,6 +39,9 @@ pub struct DriverStatus {
     pub checkpoint_len_bytes: u64,
     /// Whether a failure stopped the device: it takes no more writes until it is opened again.
     pub is_poisoned: bool,
+    /// Whether the device is open for reading only. It takes no writes, so its write buffer only has what
+    /// the journal held.
+    pub is_read_only: bool,
 }
 
 impl BlockDriver {
@@ -65,6 +68,7 @@ impl BlockDriver {
             is_writing_checkpoint: state.writing.is_some(),
             checkpoint_len_bytes: state.superblock.checkpoint.len_bytes,
             is_poisoned: state.is_poisoned,
+            is_read_only: self.is_read_only,
         }
     }
 

@@ -36,6 +36,8 @@ pub struct BlockDriver {
     pub(super) turn: Mutex<()>,
     /// K11: held during a flush that no host asked for.
     pub(super) early: Mutex<()>,
+    /// Nothing is written to the disk, whoever asks.
+    pub(super) is_read_only: bool,
 }
 
 impl BlockDriver {
@@ -60,6 +62,23 @@ impl BlockDriver {
     /// or the disk fails.
     pub fn open(disk: Arc<dyn Disk>, options: &DriverOptions) -> Result<BlockDriver, DriverError> {
         BlockDriver::of(open::open(disk, options)?)
+    }
+
+    /// Opens the device on `disk` to read it, in whatever state a power cut left it. Nothing is written,
+    /// now or later: `disk` gets reads alone. What would change the device is refused with
+    /// [`DiskError::ReadOnly`]; a flush succeeds and [`Disk::work`] finds nothing to do.
+    ///
+    /// Nothing may write to `disk` meanwhile. Cost: reads the map and the contents of the write buffer,
+    /// which stay in memory.
+    ///
+    /// # Errors
+    /// As [`BlockDriver::open`].
+    pub fn open_read_only(
+        disk: Arc<dyn Disk>,
+        options: &DriverOptions,
+    ) -> Result<BlockDriver, DriverError> {
+        let driver = BlockDriver::of(open::open_read_only(disk, options)?)?;
+        Ok(BlockDriver { is_read_only: true, ..driver })
     }
 
     /// Whether `disk` holds a device, judged by the superblocks that can be read. The device may be
@@ -158,6 +177,7 @@ impl BlockDriver {
             state: Mutex::new(state),
             turn: Mutex::new(()),
             early: Mutex::new(()),
+            is_read_only: false,
         })
     }
 
@@ -242,10 +262,14 @@ impl BlockDriver {
     }
 
     /// Changes the state. After an error it is unknown what is durable, so the state is poisoned.
+    /// Everything that writes to the disk goes through here.
     pub(super) fn change<T>(
         &self,
         what: impl FnOnce(&mut DriverState) -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
+        if self.is_read_only {
+            return Err(DiskError::ReadOnly);
+        }
         let mut state = self.state();
         if state.is_poisoned {
             return Err(DiskError::Poisoned);
@@ -304,6 +328,9 @@ impl Disk for BlockDriver {
     }
 
     fn flush(&self) -> Result<(), DiskError> {
+        if self.is_read_only {
+            return Ok(());
+        }
         // K10: room for what is held of streams.
         let begin = |state: &mut DriverState| match state.room_for_streams_step()? {
             true => Ok(None),
@@ -332,6 +359,9 @@ impl Disk for BlockDriver {
     }
 
     fn work(&self) -> Result<bool, DiskError> {
+        if self.is_read_only {
+            return Ok(false);
+        }
         let (has_more, is_flush_due) =
             self.change(|state| Ok((state.work_step()? > 0, state.is_flush_due())))?;
         self.flush_early(is_flush_due)?;

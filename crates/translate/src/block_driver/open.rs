@@ -7,6 +7,9 @@
 //!                -> a checkpoint, before anything else is written
 //! ```
 //!
+//! A device that is only read is opened the same way without what would be written: the checkpoint is
+//! missing, and so is the work that it allows.
+//!
 //! A record of an eviction or a move may survive a power cut that its data did not survive. It
 //! counts in two cases. Either the zone is written that far, which in a sequential zone means that
 //! the data is there. Or a later record says that the zone was emptied, because a flush came in
@@ -42,10 +45,49 @@ pub(super) fn open(
     disk: Arc<dyn Disk>,
     options: &DriverOptions,
 ) -> Result<DriverState, DriverError> {
+    // After a kill, the drive may report data that a power cut would still take back.
+    let flush = |disk: &dyn Disk| disk.flush().map_err(during("flushing the drive"));
+    let Recovered { mut state, is_alone, stand_in } = recover(disk, options, flush)?;
+    if is_alone {
+        // K7: until both zones have the superblock, neither the structures of the previous one nor
+        // a stand-in change.
+        let stand_in = stand_in.and_then(|zone| state.zones.pool.get(zone).copied());
+        let stand_in = stand_in.filter(|slot| state.map.valid(slot.zone).is_zero());
+        stand_in.into_iter().for_each(|slot| state.zones.pool.set(slot.zone, Use::Checkpoint));
+        state.superblock.number += 1;
+        state.write_superblock().map_err(during("writing the superblock again"))?;
+        stand_in.into_iter().for_each(|slot| state.zones.pool.set(slot.zone, slot.used));
+    }
+    settle(&mut state)?;
+    Ok(state)
+}
+
+/// Opens a device to read it, in whatever state a power cut left it. The disk gets reads alone.
+pub(super) fn open_read_only(
+    disk: Arc<dyn Disk>,
+    options: &DriverOptions,
+) -> Result<DriverState, DriverError> {
+    Ok(recover(disk, options, |_| Ok(()))?.state)
+}
+
+/// A device as its drive describes it. Nothing has been written.
+struct Recovered {
+    state: DriverState,
+    /// Only one zone has the newest superblock.
+    is_alone: bool,
+    /// The zone that has it in place of a zone of superblocks.
+    stand_in: Option<ZoneId>,
+}
+
+/// Reads a device; `flush` makes what is read durable, where that is needed.
+fn recover(
+    disk: Arc<dyn Disk>,
+    options: &DriverOptions,
+    flush: impl FnOnce(&dyn Disk) -> Result<(), DriverError>,
+) -> Result<Recovered, DriverError> {
     options.check()?;
     zones_of(disk.geometry())?;
-    // After a kill, the drive may report data that a power cut would still take back.
-    disk.flush().map_err(during("flushing the drive"))?;
+    flush(&*disk)?;
     let Newest { superblock, zones: superblocks, is_alone, stand_in, damaged_count } =
         newest(&*disk)?;
     check_geometry(&superblock, disk.geometry())?;
@@ -99,18 +141,7 @@ pub(super) fn open(
     }
     load_buffer(&mut state)?;
     free_blank(&mut state, &named);
-    if is_alone {
-        // K7: until both zones have the superblock, neither the structures of the previous one nor
-        // a stand-in change.
-        let stand_in = stand_in.and_then(|zone| state.zones.pool.get(zone).copied());
-        let stand_in = stand_in.filter(|slot| state.map.valid(slot.zone).is_zero());
-        stand_in.into_iter().for_each(|slot| state.zones.pool.set(slot.zone, Use::Checkpoint));
-        state.superblock.number += 1;
-        state.write_superblock().map_err(during("writing the superblock again"))?;
-        stand_in.into_iter().for_each(|slot| state.zones.pool.set(slot.zone, slot.used));
-    }
-    settle(&mut state)?;
-    Ok(state)
+    Ok(Recovered { state, is_alone, stand_in })
 }
 
 /// The map of a checkpoint in about `bound` bytes.

@@ -18,6 +18,7 @@ mod many_zones;
 mod named;
 mod paged;
 mod read_only;
+mod reading_only;
 mod reads;
 mod recycling;
 mod short_journal;
