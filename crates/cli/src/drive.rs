@@ -16,7 +16,7 @@ use crate::target::Target;
 use crate::zones::parts::ZoneParts;
 use crate::zones::{ZoneMap, svg, text};
 use clap::Subcommand;
-use imbrex::fitting::Fitted;
+use imbrex::fitting::{Fitted, Trial};
 use imbrex::stack::{
     Content, Formatting, FoundDrive, Layout, LayoutError, Mounted, NewImage, Unmounted,
     create_images,
@@ -147,7 +147,8 @@ impl CreateArgs {
         self.flash_profile(formatting.as_ref(), &whole)?;
         let flash_bytes = self.flash_size.as_ref().map(|size| size.0);
         let trial = |geometry: &Geometry| self.content.try_on(path, geometry, flash_bytes);
-        Ok(self.shape.shape().fitted(name, asked, path, &trial)?)
+        let trial: Option<&Trial<'_>> = if self.content.is_blank() { None } else { Some(&trial) };
+        Ok(self.shape.shape().fitted(name, asked, path, trial)?)
     }
 
     /// The profile of the flash drive, if the layout has one.

@@ -60,7 +60,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", group = "what")]
     memory: Option<ByteSize>,
     /// Make a block device on a blank zoned drive first
-    #[arg(long, requires = "drive", conflicts_with = "memory")]
+    #[arg(long, requires = "drive", conflicts_with_all = ["memory", "read_only"])]
     make: bool,
     /// Capacity of the write buffer, for a zoned drive [default: 512MiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "memory")]
@@ -87,7 +87,10 @@ pub(crate) struct ServeArgs {
     /// Export name; a client may also connect without a name
     #[arg(long, value_name = "EXPORT", default_value = "", conflicts_with = "ublk")]
     name: String,
-    /// Refuse writes, trims and zeroes
+    /// Write nothing to the drive, not even to repair what a crash left, and refuse writes, trims and zeroes:
+    /// for a drive that may only be read, on a full host, or beside other readers
+    ///
+    /// A zoned drive has no use for --buffer and --buffer-min then.
     #[arg(long)]
     read_only: bool,
     /// Sector size for clients, in bytes; a write shorter than 4096 bytes costs a read
@@ -119,7 +122,13 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     beside: BesideArgs,
     /// For tests: cut the drive's power after this many writes, flushes and zone resets
-    #[arg(long, hide = true, value_name = "EVENTS", requires = "drive")]
+    #[arg(
+        long,
+        hide = true,
+        value_name = "EVENTS",
+        requires = "drive",
+        conflicts_with = "read_only"
+    )]
     cut_after: Option<u64>,
     /// Selects which unflushed writes have then reached the platter
     #[arg(long, hide = true, value_name = "SEED", default_value_t = 1, requires = "cut_after")]
@@ -233,9 +242,11 @@ impl ServeArgs {
         Ok(Arc::new(device.with_waits(served.waits).telling(tell)))
     }
 
-    /// The capacity of the write buffer.
-    fn buffer_len(&self) -> ByteSize {
-        self.buffer.unwrap_or(BUFFER_LEN)
+    /// The capacity of the write buffer, within the limits that it has while the server runs.
+    fn buffer_len(&self) -> Result<ByteSize, CliError> {
+        let len = self.buffer.unwrap_or(BUFFER_LEN);
+        elastic::check_len(len).map_err(CliError::usage)?;
+        Ok(len)
     }
 
     /// Opens what the user asked for beside the device.
@@ -250,7 +261,7 @@ impl ServeArgs {
         let buffer = match &served.driver {
             None => None,
             Some(driver) => {
-                let ByteSize(len_bytes) = self.buffer_len();
+                let ByteSize(len_bytes) = self.buffer_len()?;
                 let min_bytes = self.beside.buffer_min(len_bytes)?;
                 Some(Arc::new(BufferLen::new(Arc::clone(driver), len_bytes, min_bytes)))
             }
@@ -321,15 +332,19 @@ impl ServeArgs {
                 .map(|disk| Served::plain(Arc::new(disk), Waits::Nothing));
         }
         let path = self.drive.clone().ok_or_else(|| CliError::usage("name --drive or --memory"))?;
+        self.buffer_len()?;
         let shown = path.display().to_string();
         let cut = self.cut_after.map(|after_event_count| PowerCut {
             after_event_count,
             seed: self.cut_seed,
             cache_bytes: self.cache.0,
         });
-        let drive = DriveArgs::new(path, None).with_power_cut(cut);
-        let (found, mounted) = drive.mount(&Runtime::threads(1))?;
-        let found = found.main();
+        let mut drive = DriveArgs::new(path, None).with_power_cut(cut);
+        if self.read_only {
+            drive = drive.never_written();
+        }
+        let (drives, mounted) = drive.mount(&Runtime::threads(1))?;
+        let found = drives.main();
         let disk = found.disk();
         let rule = *disk.geometry().rule();
         let is_blank = mounted.as_ref().is_err_and(Unmounted::is_unformatted);
@@ -343,7 +358,9 @@ impl ServeArgs {
                          --buffer, --buffer-min, --map-memory"
                     )));
                 }
-                Ok(Served::plain(disk, waits(found)))
+                // With --read-only an overlay, where a client's flush has nothing to do. The drive itself would
+                // refuse it.
+                Ok(Served::plain(drives.drives().main, waits(found)))
             }
             (Rule::AtPointer(_), _) if is_blank || has_device => self.driver(found, &shown),
             (Rule::Anywhere | Rule::AtPointer(_), mounted) => {
@@ -377,7 +394,7 @@ impl ServeArgs {
     /// Opens the block device on a zoned drive, or makes one with `--make` on a blank drive.
     fn driver(&self, found: &FoundDrive, shown: &str) -> Result<Served, CliError> {
         let drive = found.disk();
-        let ByteSize(buffer_bytes) = self.buffer_len();
+        let ByteSize(buffer_bytes) = self.buffer_len()?;
         self.beside.buffer_min(buffer_bytes)?;
         let options = DriverOptions {
             id: entropy_u64(),
@@ -386,16 +403,18 @@ impl ServeArgs {
             ..DriverOptions::default()
         };
         let below = || Arc::clone(&drive);
-        let opened = match BlockDriver::open(below(), &options) {
+        let open = if self.read_only { BlockDriver::open_read_only } else { BlockDriver::open };
+        let opened = match open(below(), &options) {
             Err(DriverError::NotFormatted) if self.make => {
                 check_blank(&*drive, shown)?;
                 check_blocks(found, shown)?;
                 BlockDriver::format(below(), &options)
             }
             Err(DriverError::NotFormatted) => {
+                let advice = if self.read_only { "" } else { "; --make makes one" };
                 return Err(CliError::new(
                     Exit::Store,
-                    format!("cannot serve {shown}: it holds no block device yet; --make makes one"),
+                    format!("cannot serve {shown}: it holds no block device yet{advice}"),
                 ));
             }
             opened => {
@@ -510,7 +529,8 @@ impl Served {
     ) -> Result<(), CliError> {
         // After a checkpoint, opening has nothing to replay. A driver that refuses may not know the cause; the
         // drive may.
-        let closed = self.driver.as_ref().map_or(Ok(()), |driver| {
+        let written = self.driver.as_ref().filter(|driver| !driver.status().is_read_only);
+        let closed = written.map_or(Ok(()), |driver| {
             driver.checkpoint().map_err(|refused| self.drive.flush().err().unwrap_or(refused))
         });
         let mut report = Report::default();

@@ -152,6 +152,11 @@ impl DriveArgs {
         ReadDriveArgs(DriveArgs { writes, ..self })
     }
 
+    /// The same drive, to which nothing is written, whatever is done with it.
+    pub(crate) fn never_written(self) -> DriveArgs {
+        DriveArgs { writes: Writes::Never, ..self }
+    }
+
     /// The same drive, with its flash drive.
     pub(crate) fn with_flash(self, flash: Option<PathBuf>) -> DriveArgs {
         DriveArgs { flash, ..self }

@@ -85,7 +85,7 @@ enum Refusal {
 impl Shape {
     /// The profile called `name`, or a fitting one, in this shape, if `trial` passes on it; with shorter zones if there are
     /// too few or it only passes then, and this shape names no length. `layout` is what the drive will be formatted as, where that is known,
-    /// and `path` where it will be.
+    /// and `path` where it will be. A drive that stays blank has neither `trial` nor `layout`.
     ///
     /// Cost: a trial, and some ten more for a drive that is refused.
     ///
@@ -97,7 +97,7 @@ impl Shape {
         name: Option<&str>,
         layout: Option<Layout>,
         path: &Path,
-        trial: &Trial<'_>,
+        trial: Option<&Trial<'_>>,
     ) -> Result<Fitted, Error> {
         let candidates = Candidates { shape: self, name, layout, trial };
         let refusal = match candidates.attempt(self) {
@@ -139,7 +139,8 @@ impl Shape {
             }
             _ => {}
         }
-        let layout = layout.or_else(|| Layout::default_for(whole.rule()));
+        let usual_layout = || trial.and_then(|_| Layout::default_for(whole.rule()));
+        let layout = layout.or_else(usual_layout);
         let tried = named.or(usual.map(Blocks::bytes));
         let drive = TooSmall { len_bytes: asked_bytes, zone_len: tried, layout };
         Err(drive.error("create", path, refusal.reason(path), &advice))
@@ -151,7 +152,7 @@ struct Candidates<'a> {
     shape: &'a Shape,
     name: Option<&'a str>,
     layout: Option<Layout>,
-    trial: &'a Trial<'a>,
+    trial: Option<&'a Trial<'a>>,
 }
 
 impl Candidates<'_> {
@@ -174,7 +175,7 @@ impl Candidates<'_> {
 
     fn attempt(&self, shape: &Shape) -> Result<Profile, Refusal> {
         let profile = shape.profile(self.name, self.layout).map_err(Refusal::Shape)?;
-        (self.trial)(&profile.geometry()).map_err(Refusal::Trial)?;
+        self.trial.map_or(Ok(()), |trial| trial(&profile.geometry())).map_err(Refusal::Trial)?;
         Ok(profile)
     }
 

@@ -310,7 +310,7 @@ impl Options {
     ) -> Result<Profile, Error> {
         let capacity_bytes = self.shape.capacity_bytes.or(Some(CAPACITY_BYTES));
         let shape = Shape { capacity_bytes, ..self.shape.clone() };
-        let fitted = shape.fitted(self.profile.as_deref(), asked, path, trial)?;
+        let fitted = shape.fitted(self.profile.as_deref(), asked, path, Some(trial))?;
         Ok(fitted.profile)
     }
 

@@ -40,6 +40,11 @@ impl NewContent {
         layout_named(self.layout.as_deref())
     }
 
+    /// Whether the drive stays blank.
+    pub(super) fn is_blank(&self) -> bool {
+        self.blank
+    }
+
     /// How a drive of this geometry at `path` is formatted; `None` if it stays blank.
     pub(super) fn formatting(
         &self,

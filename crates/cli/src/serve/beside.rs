@@ -144,7 +144,7 @@ impl Beside {
         live: &Live,
     ) -> Result<Beside, CliError> {
         let changes = control.is_some() || args.is_elastic();
-        let watched = device.buffer.as_ref().filter(|_| changes);
+        let watched = device.buffer.as_ref().filter(|_| changes && !device.is_read_only);
         let watch = watched.map(|buffer| args.watch_buffer(buffer, live));
         let control = control.map(|listener| open_control(device, listener, live)).transpose()?;
         Ok(Beside { metrics, control, _watch: watch })

@@ -63,13 +63,24 @@ fn help() -> Value {
 }
 
 impl DeviceControl {
+    /// The block driver, to change something.
     fn driver(&self) -> Result<&Arc<BlockDriver>, String> {
-        self.counting.driver.as_ref().ok_or_else(|| {
+        let shown = &self.counting.shown;
+        let driver = self.counting.driver.as_ref().ok_or_else(|| {
             format!(
-                "{} is served as it is: it has no write buffer, no map and no zones to clean",
-                self.counting.shown
+                "{shown} is served as it is: it has no write buffer, no map and no zones to clean"
             )
-        })
+        })?;
+        let status = driver.status();
+        if status.is_read_only {
+            return Err(format!("{shown} is served with --read-only: nothing is written to it"));
+        }
+        if status.is_poisoned {
+            return Err(format!(
+                "a failure stopped the device on {shown}: it changes nothing until it is served anew"
+            ));
+        }
+        Ok(driver)
     }
 
     fn status(&self) -> Value {
@@ -131,7 +142,8 @@ impl DeviceControl {
         buffer.set(len)?;
         let status = driver.status();
         let mut told = json!({
-            "len_bytes": len.0,
+            "len_bytes": buffer.status().capacity_bytes,
+            "wanted_bytes": len.0,
             "used_bytes": (status.buffered - status.clean).bytes(),
             "clean_bytes": status.clean.bytes(),
         });
@@ -181,13 +193,18 @@ impl DeviceControl {
 fn driver_status(driver: &BlockDriver, buffer: &BufferLen) -> Map<String, Value> {
     let (now, counters, len) = (driver.status(), driver.driver_counters(), buffer.status());
     let mut buffer = json!({
-        "len_bytes": len.len_bytes,
         "used_bytes": (now.buffered - now.clean).bytes(),
         "clean_bytes": now.clean.bytes(),
         "memory_bytes": counters.buffer_bytes,
-        "wanted_bytes": len.wanted_bytes,
     });
-    if let Some(min_bytes) = len.min_bytes {
+    if !now.is_read_only {
+        buffer["len_bytes"] = json!(len.capacity_bytes);
+        buffer["wanted_bytes"] = json!(len.wanted_bytes);
+        if len.len_bytes < len.capacity_bytes {
+            buffer["shrinking_to_bytes"] = json!(len.len_bytes);
+        }
+    }
+    if let Some(min_bytes) = len.min_bytes.filter(|_| !now.is_read_only) {
         buffer["min_bytes"] = json!(min_bytes);
         match (len.stalled_permille, len.fault) {
             (_, Some(fault)) => buffer["pressure_unknown"] = json!(fault),
@@ -257,7 +274,7 @@ fn driver_counters(of: &DriverCounters) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use imbrex_disk::{Geometry, GeometrySpec, Rule};
+    use imbrex_disk::{BLOCK_LEN_BYTES, Disk, Geometry, GeometrySpec, Lba, Persist, Rule};
     use imbrex_disk_sim::SimDisk;
     use imbrex_serve::Counts;
 
@@ -293,6 +310,31 @@ mod tests {
             let told = ask(&control, request)["error"].as_str().unwrap().to_owned();
             assert!(told.contains("served as it is"), "{request}: {told}");
         }
+    }
+
+    /// `buffer` said that it had set the length.
+    #[test]
+    fn a_device_that_a_failure_stopped_is_changed_no_more() {
+        let sim = Arc::new(SimDisk::tiny_zoned(64, Blocks::new(256)));
+        let options = imbrex_translate::DriverOptions {
+            buffer_len: Blocks::holding(2 << 20),
+            ..Default::default()
+        };
+        let drive = Arc::clone(&sim) as Arc<dyn Disk>;
+        let driver = Arc::new(BlockDriver::format(Arc::clone(&drive), &options).unwrap());
+        let mut control = plain();
+        control.buffer = Some(Arc::new(BufferLen::new(Arc::clone(&driver), 2 << 20, None)));
+        control.counting =
+            Counting { drive, driver: Some(Arc::clone(&driver)), ..control.counting };
+        assert_eq!(ask(&control, "buffer 1MiB")["ok"]["len_bytes"], 1 << 20);
+        sim.cut_power();
+        driver.write(Lba::new(0), &[1; BLOCK_LEN_BYTES], Persist::Through).unwrap_err();
+        assert_eq!(ask(&control, "status")["ok"]["is_stopped_by_a_failure"], true);
+        for request in ["buffer 2MiB", "checkpoint", "clean"] {
+            let told = ask(&control, request)["error"].as_str().unwrap().to_owned();
+            assert!(told.contains("a failure stopped the device on d.imbrex"), "{request}: {told}");
+        }
+        assert_eq!(driver.status().buffer_len.bytes(), 1 << 20);
     }
 
     #[test]

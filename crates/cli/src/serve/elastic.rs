@@ -6,8 +6,9 @@
 //!   control socket: `buffer LEN` --> wanted ------+---> BlockDriver::set_buffer_len
 //! ```
 //!
-//! The device's own capacity follows a shorter length in steps: it is never below what the buffer holds, so that no
-//! single write evicts everything that is too much.
+//! The device's own capacity follows a shorter length in steps: it is never below what the buffer holds and no data zone
+//! has, so that no single write evicts everything that is too much. Blocks that a data zone has as well are no reason to
+//! wait: they leave at once.
 //!
 //! Blocks that left the buffer are free memory of this process; a look soon after returns it to the host.
 //!
@@ -28,6 +29,18 @@ pub(super) const PRESSURE_FILE: &str = "/proc/pressure/memory";
 pub(super) const LEN_BYTES_MIN: u64 = 1 << 20;
 /// The longest, as when the device is opened.
 pub(super) const LEN_BYTES_MAX: u64 = 1 << 44;
+
+/// Checks that a write buffer may have this length.
+///
+/// # Errors
+/// It is out of range, in words.
+pub(super) fn check_len(len: ByteSize) -> Result<(), String> {
+    if (LEN_BYTES_MIN..=LEN_BYTES_MAX).contains(&len.0) {
+        return Ok(());
+    }
+    let (min, max) = (ByteSize(LEN_BYTES_MIN), ByteSize(LEN_BYTES_MAX));
+    Err(format!("a write buffer of {len} is out of range: from {min} to {max}"))
+}
 
 /// The time between two looks at the pressure.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
@@ -128,11 +141,16 @@ struct State {
 
 /// Memory is returned to the host when the buffer has lost this much, or has its length.
 const RETURNED_BYTES: u64 = 32 << 20;
+/// How much may leave the buffer while the host waits for it.
+const SHED_BYTES: u64 = 64 << 20;
 
 /// What is known of the length, for the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BufferLenStatus {
+    /// The length that the device is on its way to.
     pub(super) len_bytes: u64,
+    /// The length that is in force.
+    pub(super) capacity_bytes: u64,
     pub(super) wanted_bytes: u64,
     /// `None` if the length does not follow the pressure.
     pub(super) min_bytes: Option<u64>,
@@ -158,9 +176,10 @@ impl BufferLen {
     }
 
     pub(super) fn status(&self) -> BufferLenStatus {
-        let State { elastic, fault, .. } = &*self.state();
+        let State { elastic, fault, capacity_bytes, .. } = &*self.state();
         BufferLenStatus {
             len_bytes: elastic.len,
+            capacity_bytes: *capacity_bytes,
             wanted_bytes: elastic.wanted,
             min_bytes: self.is_elastic.then_some(elastic.min),
             stalled_permille: elastic.stalled_permille,
@@ -173,16 +192,9 @@ impl BufferLen {
     /// # Errors
     /// The length is out of range, in words.
     pub(super) fn set(&self, ByteSize(bytes): ByteSize) -> Result<(), String> {
+        check_len(ByteSize(bytes))?;
         let mut state = self.state();
         let elastic = &mut state.elastic;
-        if !(LEN_BYTES_MIN..=LEN_BYTES_MAX).contains(&bytes) {
-            return Err(format!(
-                "a write buffer of {} is out of range: from {} to {}",
-                ByteSize(bytes),
-                ByteSize(LEN_BYTES_MIN),
-                ByteSize(LEN_BYTES_MAX)
-            ));
-        }
         if self.is_elastic && bytes < elastic.min {
             let [asked, min] = ByteSize(bytes).apart(ByteSize(elastic.min));
             return Err(format!("a write buffer of {asked} is shorter than --buffer-min, {min}"));
@@ -220,8 +232,14 @@ impl BufferLen {
 
     /// A step towards the length; see the module. Returns whether more are needed.
     fn approach(&self, state: &mut State) -> bool {
-        let held = self.driver.status().buffered.bytes();
-        let capacity = held.min(state.capacity_bytes).max(state.elastic.len);
+        let status = self.driver.status();
+        let unwritten = (status.buffered - status.clean).bytes();
+        let capacity = unwritten.min(state.capacity_bytes).max(state.elastic.len);
+        let mut from = state.capacity_bytes.min(status.buffered.bytes());
+        while capacity + SHED_BYTES < from {
+            from -= SHED_BYTES;
+            self.driver.set_buffer_len(Blocks::holding(from));
+        }
         if capacity != state.capacity_bytes {
             state.capacity_bytes = capacity;
             self.driver.set_buffer_len(Blocks::holding(capacity));
@@ -429,5 +447,60 @@ mod tests {
         assert!(!buffer.has_freed(), "once");
         buffer.set(ByteSize(4 * MIB)).unwrap();
         assert!(!buffer.has_freed(), "longer");
+    }
+
+    /// Requests that continue each other, as a copy of a disk writes them; their blocks stay in the buffer for reads.
+    fn stream(device: &BlockDriver, len_bytes: u64) {
+        let part = vec![1; 512 << 10];
+        for at in (0..len_bytes).step_by(part.len()) {
+            device.write(Lba::new(at / BLOCK_LEN_BYTES as u64), &part, Persist::Cached).unwrap();
+        }
+        device.flush().unwrap();
+        while device.work().unwrap() {}
+    }
+
+    /// Blocks that a data zone has as well kept the device's capacity from following, so they never left.
+    #[test]
+    fn blocks_that_are_kept_for_reads_leave_a_shorter_buffer_at_once() {
+        for is_pressed in [false, true] {
+            let device = driver(160 * MIB);
+            stream(&device, 120 * MIB);
+            let before = (device.status(), device.driver_counters().buffer_bytes);
+            assert!(before.0.clean.bytes() > 100 * MIB, "{before:?}");
+            let min = is_pressed.then_some(4 * MIB);
+            let buffer = BufferLen::new(Arc::clone(&device), 160 * MIB, min);
+            match is_pressed {
+                false => buffer.set(ByteSize(4 * MIB)).unwrap(),
+                true => (0..20).for_each(|second| {
+                    let (at_ns, stalled_us) = (second * LOOK_EVERY_NS, second * 1_000_000);
+                    buffer.look(Look { at_ns, stalled_us });
+                }),
+            }
+            let (status, told) = (device.status(), buffer.status());
+            assert_eq!(status.buffer_len.bytes(), 4 * MIB, "{status:?}");
+            assert_eq!((told.len_bytes, told.capacity_bytes), (4 * MIB, 4 * MIB));
+            assert!(status.buffered.bytes() <= 4 * MIB, "{status:?}");
+            let now = device.driver_counters().buffer_bytes;
+            assert!(10 * now < before.1, "{now} of {} bytes of memory", before.1);
+            assert!(buffer.has_freed(), "it goes back to the host");
+        }
+    }
+
+    /// What no data zone has leaves in steps, and until then the status says what is in force.
+    #[test]
+    fn the_status_tells_the_length_in_force() {
+        let device = driver(8 * MIB);
+        let buffer = BufferLen::new(Arc::clone(&device), 8 * MIB, None);
+        let block = [1; BLOCK_LEN_BYTES];
+        (0..1500).for_each(|at| device.write(Lba::new(7 * at), &block, Persist::Cached).unwrap());
+        buffer.set(ByteSize(2 * MIB)).unwrap();
+        let told = buffer.status();
+        assert_eq!((told.len_bytes, told.wanted_bytes), (2 * MIB, 2 * MIB));
+        assert_eq!(told.capacity_bytes, device.status().buffer_len.bytes());
+        assert!(2 * MIB < told.capacity_bytes, "{told:?}");
+        while buffer.approach(&mut buffer.state()) {
+            while device.work().unwrap() {}
+        }
+        assert_eq!(buffer.status().capacity_bytes, 2 * MIB);
     }
 }

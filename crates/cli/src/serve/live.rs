@@ -101,8 +101,9 @@ impl Counting {
     }
 
     fn sample(&self, at: Duration) -> Sample {
-        let buffer_percent = self.driver.as_ref().map(|driver| {
-            let status = driver.status();
+        // A device that is only read has no use for a length of its buffer.
+        let status = self.driver.as_ref().map(|driver| driver.status());
+        let buffer_percent = status.filter(|status| !status.is_read_only).map(|status| {
             100 * (status.buffered - status.clean).get() / status.buffer_len.get().max(1)
         });
         Sample { at, counts: (self.counts)(), drive: self.drive.counters(), buffer_percent }

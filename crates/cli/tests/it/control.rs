@@ -50,6 +50,10 @@ fn an_operator_asks_a_running_device() {
     let shown = imbrex(&["device", "status", &control]).ok();
     assert!(shown.contains("buffer\n") && shown.contains("2.00 MiB"), "{shown}");
     ask(&control, &["buffer", "1"]).fails(4, &["out of range", "1.00 MiB"]);
+    // As at the start.
+    let socket = blank.path("t");
+    imbrex(&["serve", "--drive", &blank.path("y"), "--socket", &socket, "--buffer", "1"])
+        .fails(2, &["out of range", "1.00 MiB"]);
     assert_eq!(ask(&control, &["buffer", "many"]).code, Some(2));
     serving.stop();
     assert!(!Path::new(&control).exists());

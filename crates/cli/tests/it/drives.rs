@@ -324,3 +324,15 @@ fn zones_show_the_parts_of_the_store_in_them() {
     let base_lines = each.lines().filter(|line| line.contains("base of default/"));
     assert_eq!(base_lines.count(), base_zone_count, "{each}");
 }
+
+/// Nobody had asked for the layout that it was too small for.
+#[test]
+fn a_blank_drive_that_is_too_small_is_too_small_for_no_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d");
+    let create = ["drive", "create", path.to_str().unwrap(), "--capacity", "1MiB"];
+    let blank = imbrex(&[&create[..], &["--blank"]].concat());
+    let told = blank.fails(2, &["1 MiB with zones of 256 MiB is too small", "use 4 MiB or more"]);
+    assert!(!told.contains("layout"), "{told}");
+    imbrex(&create).fails(2, &["is too small for layout imbrex-zones"]);
+}

@@ -29,6 +29,7 @@ mod replay;
 mod salvage;
 mod scrub;
 mod serving;
+mod serving_read_only;
 mod watching;
 mod ycsb;
 

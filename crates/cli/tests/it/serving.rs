@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 /// A directory for blank drives and a socket.
@@ -41,13 +41,14 @@ pub(crate) struct Serving {
 }
 
 pub(crate) fn serve(args: &[&str]) -> Serving {
-    let mut child = command()
-        .arg("serve")
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = command();
+    command.arg("serve").args(args);
+    serve_by(command)
+}
+
+/// The same by any command that becomes the server.
+pub(crate) fn serve_by(mut command: Command) -> Serving {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();

@@ -32,7 +32,7 @@ fn fitted(layout: Layout, shape: &Shape, rehearse: Rehearse) -> Result<Fitted, E
     };
     let track_len_bytes = layout.name().ends_with("-banded").then_some(16 << 10);
     let shape = Shape { track_len_bytes, ..shape.clone() };
-    shape.fitted(None, Some(layout), Path::new(PATH), &trial)
+    shape.fitted(None, Some(layout), Path::new(PATH), Some(&trial))
 }
 
 /// The length in "use 53.75 MiB or more".
@@ -159,9 +159,10 @@ fn other_refusals_stay_as_they_are() {
     let error = fitted(gear, &conventional, Formatting::rehearse_store).unwrap_err().to_string();
     assert!(error.contains("gear cannot use this drive"), "{error}");
     let trial = |_: &Geometry| Err(Error::new(ErrorKind::Io, "the drive is gone"));
-    let error = shape(8 << 30).fitted(None, None, Path::new(PATH), &trial).unwrap_err();
+    let error = shape(8 << 30).fitted(None, None, Path::new(PATH), Some(&trial)).unwrap_err();
     assert_eq!(error.to_string(), "the drive is gone");
-    let error = shape(1 << 60).fitted(None, None, Path::new(PATH), &trial).unwrap_err().to_string();
+    let error =
+        shape(1 << 60).fitted(None, None, Path::new(PATH), Some(&trial)).unwrap_err().to_string();
     assert!(error.contains("it must be between"), "{error}");
 }
 

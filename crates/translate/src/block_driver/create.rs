@@ -34,6 +34,8 @@ use std::sync::Arc;
 pub const POOL_ZONE_COUNT_MIN: u64 = 24;
 /// Zones that the host never gets: the reserve, two being written, and some to clean.
 pub const SPARE_ZONE_COUNT_MIN: u64 = 14;
+/// The least capacity of a zone: an entry of the journal takes at most half of one.
+const ZONE_CAPACITY_MIN: Blocks = Blocks::new(16);
 /// Zones being written, and some with garbage.
 const WORKING_ZONE_COUNT: u64 = 4;
 /// How many zones are written in part at once, besides those of superblocks: the host's,
@@ -99,10 +101,13 @@ pub(super) fn format(
     let geometry = *disk.geometry();
     let zones = *zones_of(&geometry)?;
     check_active_zones(&*disk, zones.active_zone_limit)?;
+    let capacity = zones.zone_capacity;
+    if capacity < ZONE_CAPACITY_MIN {
+        return Err(DriverError::ZoneTooShort { got: capacity, min: ZONE_CAPACITY_MIN });
+    }
     let all = journal_zones(&*disk, u32::MAX);
     let is_living: Vec<bool> = all.iter().map(|(zone, _)| !is_given_up(&*disk, *zone)).collect();
     let living_count = |zones: &[bool]| zones.iter().filter(|&&is_living| is_living).count() as u64;
-    let capacity = zones.zone_capacity;
     let wanted = journal_zone_count(options, capacity);
     let needed = wanted + POOL_ZONE_COUNT_MIN + u64::from(SUPERBLOCK_ZONE_COUNT);
     let too_small = |needed: u64| {
@@ -110,7 +115,8 @@ pub(super) fn format(
         let journal_fits = (got + wanted).saturating_sub(needed);
         let len = Blocks::new(journal_fits * capacity.get() / 2);
         let is_shorter = options.journal_zone_count == 0 && 4 <= journal_fits;
-        let buffer_fits = Some(len).filter(|len| is_shorter && len.bytes() >> 20 > 0);
+        let is_advice = |len: &Blocks| *len < options.buffer_len && len.bytes() >> 20 > 0;
+        let buffer_fits = Some(len).filter(|len| is_shorter && is_advice(len));
         DriverError::TooSmall { got, needed, buffer_fits }
     };
     // The journal has the first zones, whatever their state.
@@ -124,7 +130,7 @@ pub(super) fn format(
     let zone_count = whole.len() as u64;
     let spare = spare_zone_count(zone_count, capacity, geometry.len(), options);
     let spare = spare + shorter.len() as u64;
-    if zone_count < POOL_ZONE_COUNT_MIN || zone_count <= spare || capacity < Blocks::new(16) {
+    if zone_count < POOL_ZONE_COUNT_MIN || zone_count <= spare {
         let with_spare = wanted + spare + 1 + u64::from(SUPERBLOCK_ZONE_COUNT);
         return Err(too_small(needed.max(with_spare)));
     }

@@ -36,7 +36,7 @@ pub struct BlockDriver {
     pub(super) turn: Mutex<()>,
     /// K11: held during a flush that no host asked for.
     pub(super) early: Mutex<()>,
-    /// Nothing is written to the disk, whoever asks.
+    /// Whether the disk gets reads alone.
     pub(super) is_read_only: bool,
 }
 

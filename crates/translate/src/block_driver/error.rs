@@ -42,6 +42,17 @@ pub enum DriverError {
         /// fewer zones.
         buffer_fits: Option<Blocks>,
     },
+    /// A zone of the disk below is too short for what every zone has.
+    #[error(
+        "the drive's zones take {got} of data each, but a block device needs zones of {min} or more (an emulated \
+         drive: --zone-len)"
+    )]
+    ZoneTooShort {
+        /// The capacity of a zone.
+        got: Blocks,
+        /// The least.
+        min: Blocks,
+    },
     /// The zones of the disk below are too short for their number.
     #[error(
         "the map of this drive may take {got} of its zones, but a superblock names at most {max}; a block \

@@ -141,6 +141,27 @@ fn a_shorter_last_zone_is_used_and_changes_nothing_else() {
     }
 }
 
+/// The advice was a longer buffer than the one that was passed.
+#[test]
+fn a_drive_of_very_short_zones_is_told_so_whatever_its_buffer() {
+    for (zone_len, is_told) in [(8, true), (16, true), (32, false)] {
+        for buffer_len in [1, 1024, 100_000] {
+            let drive = SimDisk::builder(zoned(2000, zone_len, 0)).memory().unwrap();
+            let buffer_len = Blocks::new(buffer_len);
+            let options = DriverOptions { journal_zone_count: 0, buffer_len, ..options(1) };
+            match BlockDriver::format(Arc::new(drive) as Arc<dyn Disk>, &options) {
+                Err(DriverError::ZoneTooShort { got, min }) => {
+                    assert!(is_told && got < min, "{zone_len} {got} {min}");
+                }
+                Err(DriverError::TooSmall { buffer_fits, .. }) => {
+                    assert!(!is_told && buffer_fits.is_none_or(|fits| fits < buffer_len));
+                }
+                other => assert!(!is_told, "{zone_len}: {other:?}"),
+            }
+        }
+    }
+}
+
 /// A refusal names a write buffer that would do, and it does.
 #[test]
 fn a_drive_too_short_for_its_buffer_says_which_one_fits() {
