@@ -7,6 +7,7 @@ have no end are abandoned. After kill -9 the next start recovers what was acknow
 
 import argparse
 import configparser
+import contextlib
 import logging
 import os
 import signal
@@ -205,6 +206,7 @@ class SocketTaken(Exception):
 def listen(path):
     """A listening socket at `path`, for its owner alone. What a dead process left there is replaced."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    fresh = f"{path}.{os.getpid()}"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(1)
@@ -214,7 +216,6 @@ def listen(path):
                 pass
             else:
                 raise SocketTaken(f"another process serves {path}")
-        fresh = f"{path}.{os.getpid()}"
         before = os.umask(0o177)
         try:
             listener.bind(fresh)
@@ -225,6 +226,8 @@ def listen(path):
         os.rename(fresh, path)
     except BaseException:
         listener.close()
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
         raise
     return listener
 

@@ -181,6 +181,9 @@ class Kills(Served):
             self.assertEqual(refused.returncode, 1)
             self.assertRegex(refused.stderr, said)
             self.assertNotIn("Traceback", refused.stderr)
+            beside = os.listdir(os.path.dirname(self.directory))
+            left = [name for name in beside if name.startswith(os.path.basename(self.directory) + ".")]
+            self.assertEqual(left, [])
         missing = [part if part != self.drive_path else self.drive_path + ".none" for part in self.command()]
         lost = subprocess.run(missing, **run)
         self.assertEqual(lost.returncode, 1)

@@ -38,7 +38,8 @@ const LINE_COUNT_MAX: usize = usize::MAX;
 /// The interval of progress reports.
 const OPS_PER_TICK: u64 = 256;
 
-/// Executes `spec` with `seed`, on a drive in memory with `unpacked_bytes` uncompressed, updating `ops_done` and polling `is_stopped` along the way.
+/// Executes `spec` with `seed`, on a drive in memory with `unpacked_bytes` uncompressed. Updates
+/// `ops_done` and polls `is_stopped` along the way.
 pub(super) fn execute(
     spec: &RunSpec,
     seed: u64,

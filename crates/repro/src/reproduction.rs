@@ -72,14 +72,15 @@ pub struct FigurePage {
 /// What a reproduction may use of the machine. It changes no figure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Machine {
-    /// How many runs at a time; at least one.
+    /// How many runs at a time; 0 counts as one.
     pub jobs: usize,
     /// Memory for the contents of emulated drives before they are compressed, of all runs together.
     pub unpacked_bytes: u64,
 }
 
-/// Executes the runs of `figures` at `size`, each distinct run once and on `machine`, and builds the pages. Polls `is_stopped` between any two operations. After a stop, the result has
-/// the figures whose runs had all ended.
+/// Executes the runs of `figures` at `size`, each distinct run once, and builds the pages. Polls
+/// `is_stopped` between any two operations. After a stop, the result has the figures whose runs had
+/// all ended.
 ///
 /// # Errors
 /// [`BenchError::Options`]: the scale is outside 0 to 1, or no trace of these figures has a name in
@@ -106,7 +107,7 @@ pub fn repro(
     works.sort_by_key(|work| std::cmp::Reverse(work.op_count()));
     watch.op_count.store(works.iter().map(Work::op_count).sum(), Ordering::Relaxed);
     let worker_count = worker_count(machine.jobs, works.len());
-    let unpacked_bytes = machine.unpacked_bytes / worker_count.max(1) as u64;
+    let unpacked_bytes = machine.unpacked_bytes / worker_count as u64;
     let found = fan_out(worker_count, &works, |work| {
         let label = work.label();
         watch.lock().push(label.clone());

@@ -241,7 +241,7 @@ impl BlockDriver {
         if !is_due {
             return Ok(());
         }
-        let Ok(_turn) = self.early.try_lock() else { return Ok(()) };
+        let Ok(_flushing) = self.early.try_lock() else { return Ok(()) };
         if !self.state().is_flush_due() {
             return Ok(());
         }

@@ -51,7 +51,7 @@
 //!       waits for one step at most, and not for a whole write. With a clock, and while the host reads,
 //!       a step of cleaning reads as much as the drive has lately read in the time of a step, and not a
 //!       number of bytes (`step`). A request that finds no zone left cleans in such steps before it
-//!       writes, up to a zone. Emptying a full journal is one step, however long.
+//!       writes, for 4 MiB at most. Emptying a full journal is one step, however long.
 //!   K11 With a clock, and while the host reads, the drive's cache holds no more than the drive has
 //!       lately flushed in the time of a step, beside what one step adds: the driver flushes it before.
 //!       So no flush keeps a read waiting for longer, and no write waits for a full cache. A host that

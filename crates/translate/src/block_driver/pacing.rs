@@ -51,11 +51,13 @@ impl DriverState {
     /// K10: one step towards a zone for the host, before a request that writes `len` blocks, or as much as
     /// a step writes, needs it. Returns false if there is room, or if the host does not read: the request
     /// then makes the room itself (`make_room`), as it does where no step helps.
+    ///
+    /// Others use the room while it is made, so no request waits until there is more than 4 MiB.
     pub(super) fn room_ahead_step(&mut self, len: Blocks) -> Result<bool, DiskError> {
         let Some(step_len) = self.steps.cached_len(self.written.all()) else { return Ok(false) };
         // Where space is short, gaining as much as a step writes at most may take a dozen cleanings.
         let least = if self.shared_room() > 0 { step_len.min(SHARED_LEN) } else { step_len };
-        let wanted = len.get().max(least).min(self.superblock.zone_len.get());
+        let wanted = len.get().min(STEP_LEN).max(least).min(self.superblock.zone_len.get());
         let room = self.host_room();
         if wanted <= room || self.reserve() < self.zones.pool.free() {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! A device that is open for reading only: it has what an opening to write would have, and its disk gets reads alone.
+//! A device that is open for reading only: it has what an opening to write would have, and its disk
+//! gets reads alone.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
