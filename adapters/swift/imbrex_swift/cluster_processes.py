@@ -193,7 +193,9 @@ class Running:
             with open(self._record(name), encoding="utf-8") as record:
                 kept = json.load(record)
             self._reap(name)
-            found[name] = kept["pid"] if start_of(kept["pid"]) == kept["start"] else None
+            start = start_of(kept["pid"])
+            # A process that had ended when it was recorded has no start, as a process that is gone has none.
+            found[name] = kept["pid"] if start is not None and start == kept["start"] else None
         return found
 
     def _reap(self, name):

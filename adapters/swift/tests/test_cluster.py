@@ -126,6 +126,16 @@ class Processes(unittest.TestCase):
             finally:
                 stranger.communicate(b"\n")
 
+    def test_a_process_that_had_ended_when_it_was_recorded_is_not_alive(self):
+        with tempfile.TemporaryDirectory() as directory:
+            os.makedirs(os.path.join(directory, "run"))
+            gone = subprocess.Popen([sys.executable, "-c", ""])
+            gone.wait()
+            with open(os.path.join(directory, "run", "ours.json"), "w") as file:
+                json.dump({"pid": gone.pid, "start": None, "log": ""}, file)
+            running = cluster_processes.Running(Plan(directory, Options()))
+            self.assertEqual(running.records(), {"ours": None})
+
     def test_a_process_that_ends_at_once_is_an_error_with_its_words(self):
         with tempfile.TemporaryDirectory() as directory:
             os.makedirs(os.path.join(directory, "run"))
