@@ -21,12 +21,12 @@
 //!   M4  Background cleaning continues after an error while anything can be written: nothing else
 //!       makes room for writes that are refused before they are planned.
 
-use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId};
+use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId, FileRecord};
 use crate::commit::{Committer, PendingFrees};
 use crate::error::FilesError;
 use crate::extent::Extent;
 use crate::file::{FileBody, Placed};
-use crate::hints::Hints;
+use crate::hints::{FileKind, Hints};
 use crate::placement::{FileRequest, Placement, Urgency};
 use crate::placer::{ChunkError, Placer, UnwrittenRuns};
 use crate::reclaim::Reclaimer;
@@ -128,36 +128,46 @@ impl Cleaner {
         let mut background = self.background.lock();
         self.space.wait_for_finishes();
         self.reclaimer.reclaim()?;
-        let (now, dead, lacks_slot) = self
+        let (now, cleanable, lacks_slot) = self
             .space
-            .with(|map| (map.gains(), map.dead(), map.lacks_slot(no_space.needed, claim)));
+            .with(|map| (map.gains(), map.cleanable(), map.lacks_slot(no_space.needed, claim)));
         if now != gains || (lacks_slot && self.space.wait_for_filling()) {
             return Ok(());
         }
         let copied = background.as_ref().map_or(Blocks::ZERO, Relocation::copied);
         let missing = no_space.needed.saturating_sub(no_space.free);
-        if dead + copied < missing && !lacks_slot {
+        if cleanable + copied < missing && !lacks_slot {
             return Err(no_space.into());
         }
         // The copies that the background has made so far take room that comes back only with its
         // victim.
-        let begun = background.take().or_else(|| self.begin_cleaning(Urgency::NoSpace));
+        let begun = match background.take() {
+            Some(begun) => Some(begun),
+            None => {
+                // Sets in what is moved in pieces: of a set, what has moved would come back only with the rest.
+                while self.dissolve_set(|map| self.placement.sets_in_pieces(map))? {}
+                self.begin_cleaning(Urgency::NoSpace)
+            }
+        };
         if let Some(mut cleaning) = begun {
             while !cleaning.step(self, u64::MAX)? {}
-        } else if !self.dissolve_set()? {
+        } else if !self.dissolve_set(|map| map.dissolvable_spans())? {
             return Err(no_space.into());
         }
         // This terminates: each round resets a zone, or leaves one that readers pin and that is not
-        // chosen again, or dissolves a set.
+        // chosen again, or joins islands (J2), or dissolves a set.
         self.reclaimer.reclaim()
     }
 
-    /// Gives back the dead blocks of the set that has most. Its living files stay where they are and
-    /// are no longer a set. Returns false if no set has dead blocks that can be given back.
-    fn dissolve_set(&self) -> Result<bool, FilesError> {
+    /// Gives back the dead blocks of the first of `sets` that can be dissolved. Its living files stay where
+    /// they are and are no longer a set. Returns false if there is none.
+    fn dissolve_set(
+        &self,
+        sets: impl FnOnce(&SpaceMap) -> Vec<(BlockRange, Blocks)>,
+    ) -> Result<bool, FilesError> {
         let mut live = self.committer.lock();
         live.check()?;
-        let sets = self.space.with(|map| map.dissolvable_spans());
+        let sets = self.space.with(|map| sets(map));
         let members_of = |span: BlockRange| {
             let of_span = live.namespace.files().filter(move |file| file.span == Some(span));
             let bodies = of_span.filter_map(|file| live.bodies.get(&file.id).map(Arc::clone));
@@ -194,25 +204,51 @@ impl Cleaner {
 
     /// Chooses a victim and takes it out of use; `None` if there is nothing to clean.
     fn begin_cleaning(&self, urgency: Urgency) -> Option<Relocation> {
-        let victim = self.space.with(|map| {
-            let victim = self.placement.plan_reclaim(map, urgency)?;
-            map.set_cleaning(victim, true);
-            Some(victim)
-        })?;
-        let live = self.committer.lock();
-        let todo = live
-            .namespace
-            .files()
-            .filter(|file| file.extents.iter().any(|e| e.range().overlaps(victim)))
-            .filter_map(|file| {
-                let body = Arc::clone(live.bodies.get(&file.id)?);
-                let base = body.placed.load_full();
-                let hints = file.hints();
-                let (extents, holds) = (Vec::new(), Vec::new());
-                Some(FileMove { body, hints, base, index: 0, copied_bytes: 0, extents, holds })
-            })
-            .collect();
-        Some(Relocation { space: Arc::clone(&self.space), victim, todo, moved: Vec::new() })
+        loop {
+            let live = self.committer.lock();
+            let victim = self.space.with(|map| {
+                let victim = self.placement.plan_reclaim(map, urgency)?;
+                map.set_cleaning(victim, true);
+                Some(victim)
+            })?;
+            let files: Vec<_> = {
+                let overlaps = |e: &Extent| e.range().overlaps(victim);
+                live.namespace.files().filter(|file| file.extents.iter().any(overlaps)).collect()
+            };
+            // Where files share runs a log is not moved: it dies soon, and an open one grows where it is.
+            let is_moved =
+                |file: &&&FileRecord| file.kind != FileKind::Log || !self.placement.moves_sets();
+            let extents = files.iter().filter(is_moved).flat_map(|file| &file.extents);
+            let extents = extents.map(|extent| extent.range());
+            let mut extents: Vec<_> = extents.filter(|range| range.overlaps(victim)).collect();
+            extents.sort();
+            // This ends: what is not taken is not chosen again before something has been given back.
+            let taken = self.space.with(|map| {
+                let taken = map.take_victim(victim, &extents);
+                if taken.is_none() {
+                    map.set_cleaning(victim, false);
+                }
+                taken
+            });
+            let Some(victim) = taken else { continue };
+            let overlaps = |e: &Extent| e.range().overlaps(victim);
+            let files = files.into_iter().filter(|file| file.extents.iter().any(overlaps));
+            let todo = files
+                .filter_map(|file| {
+                    let body = Arc::clone(live.bodies.get(&file.id)?);
+                    let base = body.placed.load_full();
+                    let hints = file.hints();
+                    let (extents, holds) = (Vec::new(), Vec::new());
+                    Some(FileMove { body, hints, base, index: 0, copied_bytes: 0, extents, holds })
+                })
+                .collect();
+            return Some(Relocation {
+                space: Arc::clone(&self.space),
+                victim,
+                todo,
+                moved: Vec::new(),
+            });
+        }
     }
 
     /// The longest piece of an extent that is planned at once.
@@ -310,7 +346,7 @@ impl Relocation {
                 }
                 Err(_) => {
                     // M3: a reader of the file gets the error, with the file's name.
-                    self.space.with(|map| map.set_pinned(self.victim));
+                    self.space.with(|map| map.set_pinned(self.victim, piece.range()));
                     self.todo.pop_front();
                     continue;
                 }
@@ -370,6 +406,8 @@ impl Relocation {
             frees.left.push((base, left)); // M2
         }
         if edits.is_empty() {
+            // It is not tried again for nothing.
+            self.space.with(|map| map.keep(self.victim));
             return Ok(());
         }
         let ticket = live.enqueue(edits, frees, true);

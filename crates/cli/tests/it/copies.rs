@@ -3,8 +3,10 @@
 use crate::bad_input::data_offsets;
 use crate::crash::{signal, wait_until_open};
 use crate::{Drive, Ran, imbrex, imbrex_with, json_lines};
+use std::cell::Cell;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -109,17 +111,33 @@ pub(crate) fn start(args: &[&str]) -> Child {
     command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills `child` when `is_time` says so; whether it was still running.
+/// Kills `child` when `is_time` says so; whether that ended it.
 pub(crate) fn kill_when(mut child: Child, mut is_time: impl FnMut() -> bool) -> bool {
     while !is_time() && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
-    let is_running = child.try_wait().unwrap().is_none();
-    if is_running {
-        signal(&child, "-KILL");
+    // It may have ended meanwhile.
+    let _ = child.kill();
+    child.wait().unwrap().signal().is_some()
+}
+
+/// How many rounds have killed their process before it ended.
+#[derive(Default)]
+pub(crate) struct Kills(Cell<usize>);
+
+impl Kills {
+    /// `count` rounds, and more until one has killed its process: on a busy machine it may end first.
+    pub(crate) fn rounds(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..10 * count).take_while(move |round| *round < count || self.0.get() == 0)
     }
-    child.wait().unwrap();
-    is_running
+
+    pub(crate) fn note(&self, is_killed: bool) {
+        self.0.set(self.0.get() + usize::from(is_killed));
+    }
+
+    pub(crate) fn assert_any(&self) {
+        assert!(self.0.get() > 0, "each process ended before it was killed");
+    }
 }
 
 #[test]
@@ -127,9 +145,9 @@ fn a_backup_that_is_killed_leaves_both_sides_whole_and_the_next_one_continues() 
     let (drive, target) = drive_and_target(COUNT);
     let to = text(&target);
     drive.run("backup", &[to]).ok();
-    let mut killed_count = 0;
-    for round in 2..8 {
-        drive.run_with(json_lines(COUNT, round).as_bytes(), "load", &["-"]).ok();
+    let kills = Kills::default();
+    for round in kills.rounds(6) {
+        drive.run_with(json_lines(COUNT, round + 2).as_bytes(), "load", &["-"]).ok();
         let before = content(drive.path_str());
         let known = tables(&target).len();
         let mut copy = start(&["backup", drive.path_str(), to]);
@@ -140,7 +158,7 @@ fn a_backup_that_is_killed_leaves_both_sides_whole_and_the_next_one_continues() 
             1 => tables(&target).len() > known,
             _ => true,
         });
-        killed_count += usize::from(is_killed);
+        kills.note(is_killed);
         assert!(content(drive.path_str()) == before, "round {round}");
         drive.run("check", &[]).ok();
         let shown = states(imbrex(&["copies", to, "--verify"]));
@@ -152,7 +170,7 @@ fn a_backup_that_is_killed_leaves_both_sides_whole_and_the_next_one_continues() 
         assert!(content(restored) == before, "round {round}");
         fs::remove_file(restored).unwrap();
     }
-    assert!(killed_count > 0, "each backup ended before it was killed");
+    kills.assert_any();
 }
 
 #[test]
@@ -161,15 +179,14 @@ fn a_restore_that_is_killed_leaves_an_empty_store_or_the_whole_copy() {
     let to = text(&target);
     drive.run("backup", &[to]).ok();
     let before = content(drive.path_str());
-    let mut killed_count = 0;
-    for round in 0..6 {
+    let kills = Kills::default();
+    for round in kills.rounds(6) {
         let restored = empty(&drive, &format!("{round}.imbrex"));
         let path = Path::new(restored);
         let blank = data_offsets(path).len();
         let mut restore = start(&["restore", to, restored]);
         wait_until_open(&mut restore, path);
-        killed_count +=
-            usize::from(kill_when(restore, || data_offsets(path).len() > blank + 90 * round));
+        kills.note(kill_when(restore, || data_offsets(path).len() > blank + 90 * (round % 6)));
         let left = content(restored);
         assert!(left.is_empty() || left == before, "round {round}: {} lines", left.lines().count());
         imbrex(&["check", restored]).ok();
@@ -179,7 +196,7 @@ fn a_restore_that_is_killed_leaves_an_empty_store_or_the_whole_copy() {
         }
         assert_eq!(states(imbrex(&["copies", to, "--verify"])), ["verified"]);
     }
-    assert!(killed_count > 0, "each restore ended before it was killed");
+    kills.assert_any();
 }
 
 #[test]
@@ -433,18 +450,17 @@ fn another_drive_is_brought_up_to_the_store_in_one_commit() {
     let second = drive.run("backup", &[replica, "--format", "json"]).json();
     assert_eq!(second["written_and_verified"]["count"], 1, "{second}");
     imbrex(&["check", replica]).ok();
-    let mut killed_count = 0;
-    for round in 2..8 {
+    let kills = Kills::default();
+    for round in kills.rounds(6) {
         let old = content(replica);
-        drive.run_with(json_lines(COUNT, round).as_bytes(), "load", &["-"]).ok();
+        drive.run_with(json_lines(COUNT, round + 2).as_bytes(), "load", &["-"]).ok();
         drive.run("compact", &[]).ok();
         let new = content(drive.path_str());
         let used = data_offsets(Path::new(replica)).len();
         let mut copy = start(&["backup", drive.path_str(), replica]);
         wait_until_open(&mut copy, Path::new(replica));
-        let share = 20 * (round - 2);
-        killed_count +=
-            usize::from(kill_when(copy, || data_offsets(Path::new(replica)).len() > used + share));
+        let share = 20 * (round % 6);
+        kills.note(kill_when(copy, || data_offsets(Path::new(replica)).len() > used + share));
         let left = content(replica);
         assert!(left == old || left == new, "round {round}: {} lines", left.lines().count());
         imbrex(&["check", replica]).ok();
@@ -452,7 +468,7 @@ fn another_drive_is_brought_up_to_the_store_in_one_commit() {
         drive.run("backup", &[replica]).ok();
         assert!(content(replica) == new, "round {round}");
     }
-    assert!(killed_count > 0, "each backup ended before it was killed");
+    kills.assert_any();
     imbrex(&["check", replica]).ok();
     drive.run("check", &[]).ok();
 }

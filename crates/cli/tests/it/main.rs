@@ -17,6 +17,7 @@ mod figures;
 mod foreign;
 mod foreign_damage;
 mod formatting;
+mod full;
 mod interrupts;
 mod layouts;
 mod loading;

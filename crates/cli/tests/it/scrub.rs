@@ -1,7 +1,7 @@
 //! `imbrex scrub` and `imbrex check --repair`: rot that is planted, found, and mended where there is a second copy.
 
 use crate::bad_input::data_offsets;
-use crate::copies::{content, drive_and_target, flip_a_bit, kill_when, start, tables, text};
+use crate::copies::{Kills, content, drive_and_target, flip_a_bit, kill_when, start, tables, text};
 use crate::crash::{signal, wait_until_open};
 use crate::{Drive, copy_sparse, imbrex, json_lines};
 use imbrex_clockwork::{Prng, share_of};
@@ -202,8 +202,8 @@ fn a_scrub_that_is_killed_while_it_mends_leaves_a_store_that_the_next_one_mends(
     let target = drive.beside("copies");
     drive.run("backup", &[text(&target)]).ok();
     let rotten = drive.beside("rotten.imbrex");
-    let mut killed_count = 0;
-    for round in 0..6 {
+    let kills = Kills::default();
+    for round in kills.rounds(6) {
         copy_sparse(&drive.path(), &rotten);
         for table in tables(&target) {
             flip_a_bit(&rotten, places(&rotten, &table)[0] + 1000);
@@ -211,14 +211,13 @@ fn a_scrub_that_is_killed_while_it_mends_leaves_a_store_that_the_next_one_mends(
         let used = data_offsets(&rotten).len();
         let mut child = start(&["scrub", text(&rotten), "--from", text(&target)]);
         wait_until_open(&mut child, &rotten);
-        killed_count +=
-            usize::from(kill_when(child, || data_offsets(&rotten).len() > used + 40 * round));
+        kills.note(kill_when(child, || data_offsets(&rotten).len() > used + 40 * (round % 6)));
         let (code, report) = scrub(text(&rotten), &["--from", text(&target)]);
         assert_eq!(code, Some(0), "{report}");
         drive.run("check", &[]).ok();
         assert!(content(text(&rotten)) == before, "round {round}");
     }
-    assert!(killed_count > 0, "each scrub ended before it was killed");
+    kills.assert_any();
 }
 
 /// Whatever is damaged: nothing panics, no wrong content comes back, and success means that nothing is damaged.

@@ -17,17 +17,55 @@ pub(super) struct RunDraft<'a> {
     runs: &'a FreeRuns,
     fit: Fit,
     used: BTreeMap<Lba, Blocks>,
+    /// The run that is taken from first.
+    to: Option<BlockRange>,
 }
 
 impl<'a> RunDraft<'a> {
     pub(super) fn new(space: &'a SpaceMap, fit: Fit) -> RunDraft<'a> {
-        RunDraft { runs: space.runs(), fit, used: BTreeMap::new() }
+        RunDraft { runs: space.runs(), fit, used: BTreeMap::new(), to: None }
+    }
+
+    /// Takes nothing from the runs within what is being emptied, nor from the one after it: they will be one
+    /// run (J2 of `space::islands`). What moves goes to the run that takes all of it, if there is one, so that
+    /// not each file leaves the rest of a run.
+    pub(super) fn leave_victim(&mut self, space: &SpaceMap) {
+        let Some(victim) = space.victim() else { return };
+        let after = self.runs.beside(victim.range)[1];
+        let left: Vec<_> = self.runs.parts_in(victim.range).chain(after).collect();
+        self.used.extend(left.into_iter().map(|run| (run.start, run.len)));
+        self.to = victim.to;
+    }
+
+    /// How much less can be written with what was taken. That is more than its length where the rest of a run
+    /// is too short.
+    pub(super) fn cost(&self) -> Blocks {
+        let cost = |(&start, &taken): (&Lba, &Blocks)| {
+            let run = self.runs.parts_in(BlockRange::new(start, Blocks::new(1))).next()?;
+            let run = self.runs.holding(run)?;
+            let rest = BlockRange::new(start + taken, run.len - taken);
+            Some(self.runs.size_of(run) - self.runs.size_of(rest))
+        };
+        self.used.iter().filter_map(cost).sum()
     }
 
     /// Takes `len` blocks of one run.
     pub(super) fn whole(&mut self, len: Blocks) -> Option<BlockRange> {
+        if let Some(run) =
+            self.to.and_then(|to| self.rest_of(to)).filter(|run| len <= self.runs.size_of(*run))
+        {
+            return Some(self.take(run, len));
+        }
         let run = self.runs.find(len, self.fit, &self.used)?;
         Some(self.take(run, len))
+    }
+
+    /// What is left of a run that was `to` once: it is taken from its start on.
+    fn rest_of(&self, to: BlockRange) -> Option<BlockRange> {
+        let last = BlockRange::new(Lba::new(to.end().get() - 1), Blocks::new(1));
+        let run = self.runs.holding(last)?;
+        let taken = self.used.get(&run.start).copied().unwrap_or_default().min(run.len);
+        Some(BlockRange::new(run.start + taken, run.len - taken))
     }
 
     /// The longest piece that [`RunDraft::whole`] would find room for.

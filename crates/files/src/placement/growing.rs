@@ -28,11 +28,16 @@ pub(super) fn plan_log(
     let mut len = Blocks::new(wanted.min(space.free_for(claim).get() / 4).max(1));
     space.admit(len, claim)?;
     loop {
+        let mut needed = len;
         if let Some(run) = space.runs().find(len, fit, &Default::default()) {
-            return Ok(BlockRange::new(run.start, len));
+            let run = BlockRange::new(run.start, len);
+            needed = space.cost_of_log(run);
+            if space.admit(needed, claim).is_ok() {
+                return Ok(run);
+            }
         }
         if len.get() == 1 {
-            return Err(NoSpace { needed: len, free: space.free_for(claim) });
+            return Err(NoSpace { needed, free: space.free_for(claim) });
         }
         len = Blocks::new(len.get() / 2);
     }

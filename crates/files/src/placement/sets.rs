@@ -32,10 +32,10 @@ use super::draft::RunDraft;
 use super::growing;
 use super::lanes::percent_free;
 use super::options::PlacementOptions;
-use super::policy::{FileRequest, Placement, Planned, UNITS_NEEDED, Urgency, admit};
+use super::policy::{FileRequest, Placement, Planned, UNITS_NEEDED, Urgency, admit, claim_of};
 use crate::extent::{Extent, fill};
 use crate::hints::{GroupId, Hints};
-use crate::space::{Fit, NoSpace, SpaceMap};
+use crate::space::{Claim, Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 use std::fmt::Debug;
 
@@ -100,14 +100,21 @@ impl<P: SetPolicy> Placement for InSets<P> {
         growing::plan_log(space, hints, owned, self.0.fit()).map(|run| vec![run])
     }
 
+    fn sets_in_pieces(&self, space: &SpaceMap) -> Vec<(BlockRange, Blocks)> {
+        space.spans_in_pieces()
+    }
+
     /// Chooses the set with the most dead blocks whose living members fit elsewhere if a write needs room,
     /// and before that a set that is worth moving.
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
-            Urgency::NoSpace => space.deadest_span(),
+            Urgency::NoSpace => space.span_in_need(),
             Urgency::Background => {
                 let least = u64::from(self.0.options().free_percent_or(FREE_PERCENT_LEAST));
-                if percent_free(space) >= least { None } else { space.span_worth_moving() }
+                if percent_free(space) >= least {
+                    return None;
+                }
+                space.span_worth_moving().or_else(|| space.paying_emptying())
             }
         }
     }
@@ -160,6 +167,9 @@ impl SetPolicy for Sets {
 fn plan(space: &SpaceMap, files: &[FileRequest], fit: Fit) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
     let mut draft = RunDraft::new(space, fit);
+    if files.iter().all(|file| file.is_moved) {
+        draft.leave_victim(space);
+    }
     let mut plan = Vec::with_capacity(files.len());
     let mut rest = files;
     while let Some(first) = rest.first() {
@@ -169,6 +179,9 @@ fn plan(space: &SpaceMap, files: &[FileRequest], fit: Fit) -> Result<Vec<Planned
         place_set(&mut draft, members, &mut plan)
             .ok_or_else(|| NoSpace { needed: blocks(members), free: space.runs().size() })?;
         rest = later;
+    }
+    if claim_of(files) != Claim::Cleaning {
+        space.admit(draft.cost(), claim_of(files))?;
     }
     Ok(plan)
 }

@@ -26,7 +26,9 @@
 //! Not here: choosing (`placement`), writing (`persist`), moving (`clean`).
 
 mod active_zones;
+mod emptying;
 mod hold;
+mod islands;
 mod reserve;
 mod runs;
 mod spans;
@@ -35,6 +37,7 @@ mod unzoned;
 mod zones;
 
 pub(crate) use active_zones::slot_count;
+pub(crate) use emptying::Victim;
 pub(crate) use hold::{Hold, Space};
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
 pub(crate) use tracks::{Levels, LevelsOfStream, TrackMap, TrackTier};
@@ -354,14 +357,29 @@ impl SpaceMap {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)
     }
 
-    /// See `Spans::deadest`.
-    pub fn deadest_span(&self) -> Option<BlockRange> {
-        self.unzoned.as_ref()?.spans.deadest(self.free())
+    /// What is emptied when a write does not fit: see `Unzoned::most_worth_emptying` where guards are, and
+    /// `Spans::deadest` elsewhere.
+    pub(crate) fn span_in_need(&self) -> Option<BlockRange> {
+        let unzoned = self.unzoned.as_ref()?;
+        match unzoned.runs.guard_len() {
+            Blocks::ZERO => unzoned.spans.deadest(self.free()),
+            _ => Some(unzoned.most_worth_emptying()?.range),
+        }
     }
 
     /// See `Spans::most_worth_moving`.
     pub(crate) fn span_worth_moving(&self) -> Option<BlockRange> {
         self.unzoned.as_ref()?.spans.most_worth_moving(self.free(), self.runs())
+    }
+
+    /// See `Unzoned::paying_emptying`.
+    pub(crate) fn paying_emptying(&self) -> Option<BlockRange> {
+        Some(self.unzoned.as_ref()?.paying_emptying()?.range)
+    }
+
+    /// What is being emptied without zones.
+    pub(crate) fn victim(&self) -> Option<Victim> {
+        self.unzoned.as_ref()?.victim
     }
 
     /// See `Spans::dissolvable`.
@@ -442,9 +460,17 @@ impl SpaceMap {
         }
     }
 
-    /// How much `claim` may use once everything dead is cleaned.
+    /// How much `claim` may use once everything dead is cleaned, and what lies between guards is moved
+    /// together.
     pub(crate) fn free_once_clean(&self, claim: Claim) -> Blocks {
-        (self.free() + self.dead()).saturating_sub(self.kept_from(claim))
+        let joinable = self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::surely_joinable);
+        (self.free() + self.dead() + joinable).saturating_sub(self.kept_from(claim))
+    }
+
+    /// At most how much cleaning can bring back.
+    pub(crate) fn cleanable(&self) -> Blocks {
+        let unwritable = |unzoned: &Unzoned| unzoned.runs.len() - unzoned.runs.size();
+        self.dead() + self.unzoned.as_ref().map_or(Blocks::ZERO, unwritable)
     }
 
     /// Checks that `claim` may use `needed` blocks.
@@ -454,6 +480,11 @@ impl SpaceMap {
     pub fn admit(&self, needed: Blocks, claim: Claim) -> Result<(), NoSpace> {
         let free = self.free_for(claim);
         if needed <= free { Ok(()) } else { Err(NoSpace { needed, free }) }
+    }
+
+    /// How much less can be written while an open log owns `range`, part of a free run: that, and its guard.
+    pub(crate) fn cost_of_log(&self, range: BlockRange) -> Blocks {
+        self.unzoned.as_ref().map_or(range.len, |unzoned| unzoned.cost_of_log(range))
     }
 
     /// Takes `range` as planned: from a zone's `next` on, or out of a free run.
@@ -588,16 +619,18 @@ impl SpaceMap {
     pub(crate) fn set_cleaning(&mut self, range: BlockRange, cleaning: bool) {
         match &mut self.unzoned {
             None => self.change(range.start, |zone| zone.cleaning = cleaning),
-            Some(unzoned) => unzoned.spans.set_cleaning(range, cleaning),
+            Some(unzoned) => unzoned.set_cleaning(range, cleaning),
         }
     }
 
-    /// Records that some block in the zone or span of `range` cannot be moved, until all of it is
-    /// dead.
-    pub(crate) fn set_pinned(&mut self, range: BlockRange) {
+    /// Records that `unmoved`, in the zone or span of `range`, cannot be moved, until all of it is dead.
+    pub(crate) fn set_pinned(&mut self, range: BlockRange, unmoved: BlockRange) {
         match &mut self.unzoned {
             None => self.change(range.start, |zone| zone.pinned = true),
-            Some(unzoned) => unzoned.spans.set_pinned(range),
+            Some(unzoned) => {
+                unzoned.spans.set_pinned(range);
+                unzoned.staying.push(unmoved);
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! ```
 
 use super::SpaceMap;
+use super::emptying::GUARDS_PER_ISLAND;
 use imbrex_disk::Blocks;
 
 /// The reserve in zones, where files share no zone; a fifth of it is for logs alone. The engine
@@ -16,6 +17,10 @@ const APART_FLOOR_PERCENT: u64 = 20;
 /// The mean number of tables in a set; a half-dead set has fewer live ones. Source: SEALDB, figure
 /// 10 (27.48 MB, of tables of 4 MB).
 const SET_UNITS_KEPT: u64 = 7;
+
+/// So many guards, or this part of the drive, are kept for moving islands together.
+const GUARDS_KEPT: u64 = 8;
+const CAPACITY_PER_KEPT: u64 = 32;
 
 impl SpaceMap {
     /// Makes the reserve coarse enough for a policy that gives every file zones of its own.
@@ -29,10 +34,21 @@ impl SpaceMap {
     }
 
     /// Keeps some of the reserve for moving the live members of a set: seven tables, or half of the
-    /// reserve.
+    /// reserve. Where guards separate what is written, it keeps the length of eight guards more, or a part of
+    /// the drive: islands of that length are moved at once, and longer ones in pieces.
+    ///
+    /// The caller has taken nothing yet.
     pub(crate) fn keep_room_for_sets(&mut self) {
         let wanted = Blocks::new(SET_UNITS_KEPT * self.runs().class_len().get());
         self.cleaning_floor = wanted.min(Blocks::new(self.reserve.get() / 2));
+        let guards = GUARDS_KEPT * self.runs().guard_len().get();
+        let more = Blocks::new(guards.min(self.capacity.get() / CAPACITY_PER_KEPT));
+        self.cleaning_floor += more;
+        self.reserve += more;
+        let len_max = Blocks::new(GUARDS_PER_ISLAND * self.runs().guard_len().get());
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.runs.count_islands_up_to(len_max);
+        }
     }
 
     /// Keeps no top tracks for logs: the drive has a flash drive beside it, and they are there. A log for

@@ -20,9 +20,13 @@
 //! Both searches visit classes in order. They cost the logarithm of the number of runs, plus the
 //! length of one list of runs that may or may not be large enough.
 //!
+//! The stretch of data between two runs is an *island*. Moving it joins the two, and one guard protects what
+//! comes after them instead of two: see `islands`.
+//!
 //! Source: the free space list of SEALDB (section III-B), an array of lists by size in units of a
 //! table, found by binary search.
 
+use super::islands::{Island, Islands};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +46,8 @@ pub struct FreeRuns {
     classes: BTreeMap<u64, BTreeSet<Lba>>,
     class_len: Blocks,
     overlap: Option<Overlap>,
+    /// Between runs with guards.
+    islands: Islands,
     len: Blocks,
     size: Blocks,
 }
@@ -80,6 +86,7 @@ impl FreeRuns {
             classes: BTreeMap::new(),
             class_len,
             overlap,
+            islands: Islands::default(),
             len: Blocks::ZERO,
             size: Blocks::ZERO,
         }
@@ -126,8 +133,75 @@ impl FreeRuns {
         [before.map(run).filter(|run| run.end() == range.start), after.map(run)]
     }
 
+    /// The islands, those first beside which most is free for their length.
+    pub(super) fn islands(&self) -> impl Iterator<Item = Island> + '_ {
+        self.islands.by_worth().filter_map(|start| self.island_at(start))
+    }
+
+    /// The island that begins at `start`.
+    fn island_at(&self, start: Lba) -> Option<Island> {
+        let (&before_start, &before_len) = self.by_start.range(..start).next_back()?;
+        let (&after_start, &after_len) = self.by_start.range(start..).next()?;
+        let before = BlockRange::new(before_start, before_len);
+        Some(Island { before, after: BlockRange::new(after_start, after_len) })
+    }
+
+    /// The island whose `after` is the run that begins at `start`.
+    pub(super) fn island_before(&self, start: Lba) -> Option<Island> {
+        let before = self.by_start.range(..start).next_back()?;
+        self.island_at(*before.0 + *before.1)
+    }
+
+    /// The island whose `before` is `run`.
+    pub(super) fn island_after(&self, run: BlockRange) -> Option<Island> {
+        self.island_at(run.end())
+    }
+
+    /// See [`Islands::joinable`].
+    pub(super) fn joinable(&self) -> Blocks {
+        self.islands.joinable()
+    }
+
+    /// Sets the length of the longest island that [`FreeRuns::joinable`] counts.
+    ///
+    /// # Panics
+    /// If there are islands already.
+    pub(super) fn count_islands_up_to(&mut self, len_max: Blocks) {
+        assert!(
+            self.islands.by_worth().next().is_none(),
+            "the limit is set before anything is taken"
+        );
+        self.islands = Islands::up_to(len_max);
+    }
+
+    /// What the guard of a run of usual length takes: the tracks that a write destroys, and the rest of its
+    /// own. Zero where nothing overlaps.
+    pub(super) fn guard_len(&self) -> Blocks {
+        let len = |overlap: &Overlap| overlap.track_len * (overlap.overlap_tracks + 1);
+        Blocks::new(self.overlap.as_ref().map_or(0, len))
+    }
+
+    /// How much more could be written if `island` alone were moved, before what it takes elsewhere: the guard
+    /// that is spared, but for what is too short to be worth it.
+    fn spared(&self, island: Island) -> Blocks {
+        let Island { before, after } = island;
+        let joined = BlockRange::new(before.start, after.end() - before.start);
+        let apart = self.size_of(before) + self.size_of(after) + island.range().len;
+        self.size_of(joined).saturating_sub(apart + self.crumb())
+    }
+
+    /// Lists the island between two runs, or removes it.
+    fn note_island(&mut self, island: Island, is_there: bool) {
+        let spared = self.spared(island);
+        if is_there {
+            self.islands.add(island, spared);
+        } else {
+            self.islands.remove(island, spared);
+        }
+    }
+
     /// Whether a write reaches beyond its end.
-    fn is_shingled(&self) -> bool {
+    pub(super) fn is_shingled(&self) -> bool {
         self.overlap.is_some()
     }
 
@@ -153,7 +227,8 @@ impl FreeRuns {
         self.overlap.is_some_and(|overlap| overlap.disk_end <= run.end())
     }
 
-    fn crumb(&self) -> Blocks {
+    /// A run of fewer blocks is not worth an extent.
+    pub(super) fn crumb(&self) -> Blocks {
         Blocks::new((self.class_len.get() / CLASS_PER_CRUMB).max(1))
     }
 
@@ -274,8 +349,38 @@ impl FreeRuns {
         self.insert(merged);
     }
 
+    /// The runs before and after `run`.
+    fn around(&self, run: BlockRange) -> [Option<BlockRange>; 2] {
+        let as_run = |(&start, &len): (&Lba, &Blocks)| BlockRange::new(start, len);
+        let before = self.by_start.range(..run.start).next_back().map(as_run);
+        [before, self.by_start.range(run.end()..).next().map(as_run)]
+    }
+
+    /// Lists the islands around `run`, which is being inserted, or joins them, if it is being removed.
+    fn split_island(&mut self, run: BlockRange, is_split: bool) {
+        if !self.is_shingled() {
+            return;
+        }
+        let [before, after] = self.around(run);
+        let whole = before.zip(after).map(|(before, after)| Island { before, after });
+        let parts = [
+            before.map(|before| Island { before, after: run }),
+            after.map(|after| Island { before: run, after }),
+        ];
+        let parts = parts.into_iter().flatten();
+        // What goes is removed first: an island and a part of it have the same start.
+        if is_split {
+            whole.into_iter().for_each(|island| self.note_island(island, false));
+            parts.for_each(|island| self.note_island(island, true));
+        } else {
+            parts.for_each(|island| self.note_island(island, false));
+            whole.into_iter().for_each(|island| self.note_island(island, true));
+        }
+    }
+
     fn insert(&mut self, run: BlockRange) {
         let size = self.size_of(run);
+        self.split_island(run, true);
         self.by_start.insert(run.start, run.len);
         if !size.is_zero() {
             self.classes.entry(self.class_of(size)).or_default().insert(run.start);
@@ -287,6 +392,7 @@ impl FreeRuns {
     fn remove(&mut self, run: BlockRange) {
         let size = self.size_of(run);
         self.by_start.remove(&run.start);
+        self.split_island(run, false);
         self.len -= run.len;
         self.size -= size;
         if size.is_zero() {
@@ -327,6 +433,11 @@ impl FreeRuns {
             return Err(format!(
                 "{listed} free runs are listed, but {writable_count} can be written"
             ));
+        }
+        if self.is_shingled() {
+            let runs: Vec<BlockRange> = self.iter().collect();
+            let islands = runs.windows(2).map(|pair| Island { before: pair[0], after: pair[1] });
+            self.islands.check(islands, |island| self.spared(*island))?;
         }
         let len: Blocks = self.iter().map(|r| r.len).sum();
         let size: Blocks = self.iter().map(|r| self.size_of(r)).sum();

@@ -87,11 +87,34 @@ impl Spans {
         spans.find(|(_, span)| span.is_movable(free)).map(|(range, _)| range)
     }
 
+    /// The spans with dead blocks whose files can all be moved and take no more than `free`, those with most
+    /// first, each with the number of its held blocks.
+    pub(crate) fn movable(&self, free: Blocks) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
+        let spans = self.by_dead().filter(move |(_, span)| span.is_movable(free));
+        spans.filter(|(_, span)| !span.held.is_zero()).map(|(range, span)| (range, span.held))
+    }
+
     /// The spans with dead blocks that may be dissolved, those with most first, each with the number
     /// of its held blocks.
     pub(crate) fn dissolvable(&self) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
         let spans = self.by_dead().filter(|(_, span)| span.held == span.named && !span.cleaning);
         spans.map(|(range, span)| (range, span.held))
+    }
+
+    /// Whether `range` is a span in which files of the catalog hold all that is held.
+    pub(crate) fn is_all_named(&self, range: BlockRange) -> bool {
+        let span = self.by_start.get(&range.start).filter(|span| span.len == range.len);
+        span.is_some_and(|span| span.held == span.named)
+    }
+
+    /// The spans in `range` that may be dissolved, each with the number of its held blocks.
+    pub(crate) fn dissolvable_in(
+        &self,
+        range: BlockRange,
+    ) -> impl Iterator<Item = (BlockRange, Blocks)> + '_ {
+        let spans = self.by_start.range(range.start..range.end());
+        let spans = spans.filter(|(_, span)| span.held == span.named && !span.cleaning);
+        spans.map(|(&start, span)| (BlockRange::new(start, span.len), span.held))
     }
 
     /// The span whose files are most worth moving to free space, if one is worth it: for each block that
@@ -211,7 +234,9 @@ impl Spans {
     }
 
     pub(crate) fn set_pinned(&mut self, victim: BlockRange) {
-        if let Some(span) = self.by_start.get_mut(&victim.start) {
+        if let Some(span) = self.by_start.get_mut(&victim.start)
+            && span.len == victim.len
+        {
             span.pinned = true;
         }
     }

@@ -309,9 +309,9 @@ fn a_span_comes_back_whole() {
     assert_eq!((map.unit_at(Lba::new(120)), map.unit_at(Lba::new(130))), (Some(100), None));
     map.give(range(100, 20), true);
     assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (270, 20, 10));
-    assert_eq!(map.deadest_span(), Some(range(100, 30)));
+    assert_eq!(map.span_in_need(), Some(range(100, 30)));
     map.set_cleaning(range(100, 30), true);
-    assert_eq!(map.deadest_span(), None);
+    assert_eq!(map.span_in_need(), None);
     map.set_cleaning(range(100, 30), false);
     map.give(range(120, 10), true);
     assert_eq!((map.free().get(), map.dead().get(), map.held().get()), (300, 0, 0));

@@ -27,6 +27,7 @@
 //!   U5  An open log is written after the tables below it that were placed before it, and no table
 //!       is placed below it (I2 of `tracks`).
 
+use super::emptying::Victim;
 use super::tracks::TrackMap;
 use super::{FreeRuns, spans::Spans};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Lba, Rule};
@@ -41,17 +42,23 @@ pub(crate) struct Unzoned {
     pub(super) runs: FreeRuns,
     pub(super) spans: Spans,
     /// Runs that were given back and wait to be discarded.
-    given_back: Vec<BlockRange>,
+    pub(super) given_back: Vec<BlockRange>,
     given_back_size: Blocks,
     /// The guards of open logs, by the start of the log's run (U2).
-    guards: BTreeMap<Lba, BlockRange>,
+    pub(super) guards: BTreeMap<Lba, BlockRange>,
     guarded: Blocks,
     /// Data that are placed and not written yet, on a drive where the order matters (U3).
-    under_way: BTreeMap<Lba, Blocks>,
+    pub(super) under_way: BTreeMap<Lba, Blocks>,
     /// Runs that are being discarded.
-    discarding: Vec<BlockRange>,
+    pub(super) discarding: Vec<BlockRange>,
     /// Data that are being moved away and back (U4).
     pinned: Vec<BlockRange>,
+    /// What cleaning empties now.
+    pub(super) victim: Option<Victim>,
+    /// Data that cannot be read, and so not be moved.
+    pub(super) staying: Vec<BlockRange>,
+    /// What cleaning does not empty before something has been given back: anything but files is held there.
+    pub(super) kept: Vec<BlockRange>,
     pub(super) tracks: Option<TrackMap>,
 }
 
@@ -69,6 +76,9 @@ impl Unzoned {
             under_way: BTreeMap::new(),
             discarding: Vec::new(),
             pinned: Vec::new(),
+            victim: None,
+            staying: Vec::new(),
+            kept: Vec::new(),
             tracks: TrackMap::new(&geometry, usable),
         };
         unzoned.give_run(usable);
@@ -267,6 +277,20 @@ impl Unzoned {
         }
     }
 
+    /// See [`super::SpaceMap::cost_of_log`].
+    pub(super) fn cost_of_log(&self, range: BlockRange) -> Blocks {
+        let Some(run) = self.runs.holding(range).filter(|_| self.runs.is_shingled()) else {
+            return range.len;
+        };
+        let end = self.reach_end(range).min(run.end());
+        let left = [
+            BlockRange::new(run.start, range.start - run.start),
+            BlockRange::new(end, run.end() - end),
+        ];
+        let left: Blocks = left.iter().map(|run| self.runs.size_of(*run)).sum();
+        self.runs.size_of(run).saturating_sub(left)
+    }
+
     /// Frees the guard of the log that began at `start`: the log has ended and writes no more up to
     /// its end.
     pub(super) fn drop_guard(&mut self, start: Lba) {
@@ -326,6 +350,9 @@ impl Unzoned {
             self.give_run(range);
         }
         self.discarding.retain(|range| !ranges.contains(range));
+        if !ranges.is_empty() {
+            self.kept.clear();
+        }
     }
 
     /// Returns the first violation, in words.

@@ -6,10 +6,11 @@
 use super::error::{LayoutError, nearest};
 use super::recipe::{
     EngineOptions, OFFLOAD_BAND_LEN_BYTES, Recipe, Recording, default_engine, gear, gear_paper,
-    kvimr, lazy, lazy_flash, lazy_tracks, leveldb, offload, sets, sets_paper, smrdb, smrdb_leveled,
-    smrdb_paper, unit_len,
+    kvimr, lazy, lazy_flash, lazy_tracks, leveldb, offload, set_unit_len, sets, sets_paper, smrdb,
+    smrdb_leveled, smrdb_paper, unit_len,
 };
 use imbrex_disk::{Geometry, GeometrySpec, Rule};
+use imbrex_engine::CompactionKind;
 use imbrex_files::tiers::FlashOptions;
 use imbrex_files::{PlacementKind, PlacementOptions};
 use imbrex_translate::BandOptions;
@@ -451,6 +452,10 @@ impl Layout {
         }
         if self.recording() == Interlaced {
             placement_options.unit_len = unit_len(geometry, options.keyspace.table_len_bytes);
+        }
+        if options.keyspace.compaction == CompactionKind::SetAware {
+            // A hole that takes a table is one that is used.
+            placement_options.unit_len = set_unit_len(options.keyspace.table_len_bytes);
         }
         let flash = self.takes_flash().then(FlashOptions::default);
         Recipe { bands, flash, placement, placement_options, options }.fitted(geometry)

@@ -21,6 +21,9 @@ const MEMTABLE_LEN_BYTES_MIN: u64 = 64 << 10;
 /// A table with its index and footer, in one read.
 const WHOLE_TABLE_LEN_BYTES: usize = 8 << 20;
 
+/// A table as SEALDB has it.
+const LEVELDB_TABLE_LEN_BYTES: u64 = 4 << 20;
+
 /// On a drive shorter than this, level 0 of 36 memtables would be most of it.
 const KVIMR_LEN_BYTES_MIN: u64 = 8 << 30;
 
@@ -272,6 +275,11 @@ pub fn unit_len(geometry: &Geometry, table_len_bytes: u64) -> Blocks {
     let len = Blocks::holding(table_len_bytes);
     let top_len = geometry.interlaced().map_or(1, |tracks| tracks.top_track_len.get());
     Blocks::new(len.get().next_multiple_of(top_len.max(1)))
+}
+
+/// The unit of placement for sets: the published one, a table of LevelDB, or a shorter table.
+pub(crate) fn set_unit_len(table_len_bytes: u64) -> Blocks {
+    Blocks::holding(table_len_bytes.min(LEVELDB_TABLE_LEN_BYTES))
 }
 
 /// How much a product's compaction reads of each input at a time. That takes three times as long as the
