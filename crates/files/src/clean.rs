@@ -7,7 +7,8 @@
 //! ```
 //!
 //! If the living files of no set fit elsewhere, a set is dissolved: nothing is copied, one record says
-//! that its files are no longer a set, and its dead blocks are free.
+//! that its files are no longer a set, and its dead blocks are free. Where guards are, islands are emptied
+//! too, a long one in pieces (`space::emptying`).
 //!
 //! The policy chooses the victim (`plan_reclaim`) and the destination (`plan`). A step copies
 //! pieces of at most 1 MiB, or whole files where files share runs. Between steps nothing is reserved,

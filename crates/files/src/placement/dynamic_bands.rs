@@ -19,10 +19,10 @@
 //! the smallest class that holds it; if there is none it is appended at the frontier. A hole that
 //! is too short for anything is a *fragment*, until a neighbour dies and the two coalesce.
 //!
-//! A set that fits neither a hole nor the rest of the drive is cut, as in `sets`. Sets are moved as there:
-//! in the background where that frees more than it moves, and any half-dead one if nothing else helps.
+//! A set that fits neither a hole nor the rest of the drive is cut, as in `sets`. Sets are moved as there, and
+//! so is what lies between holes that are no longer than their guards.
 //!
-//! Invariants: U1 to U3 of `space::unzoned`.
+//! Invariants: U1 to U3 of `space::unzoned`; J1 and J2 of `space::islands`; K1 to K3 of `space::emptying`.
 //! Source: SEALDB, sections III-B and III-C. Ours are the exact guard, the cutting, and the moving.
 
 use super::options::PlacementOptions;

@@ -17,12 +17,13 @@
 //! While little space is free, the background moves the living members of a set elsewhere, each into one
 //! run. It does so only where more comes back than moves: the dead members, and the fragments beside the
 //! set, which are free runs shorter than the mean set. So a set is moved once at most, and each byte moved
-//! frees one.
+//! frees one. Where guards are, it moves islands by the same rule (`space::emptying`).
 //!
 //! When a write does not fit, the living members of the set with the most dead blocks go elsewhere,
-//! whatever that frees, so that its space comes back. Part of the reserve is kept for that. If the
-//! living members of no set fit elsewhere, the set with the most dead blocks is dissolved: its living
-//! members stay, and the gaps between them are free. So whatever is dead comes back in the end.
+//! whatever that frees, so that its space comes back. Where guards are, what goes is the set or the islands
+//! after which most can be written for what moves. Part of the reserve is kept for that. If there is nothing
+//! to move, the set with the most dead blocks is dissolved: its living members stay, and the gaps between
+//! them are free. So whatever is dead comes back in the end.
 //!
 //! Source: SEALDB, section III-A. There the space of a set waits until its last member is dead;
 //! moving the living members and dissolving sets is ours. The journal version (TPDS 2019) cleans by two
@@ -104,8 +105,7 @@ impl<P: SetPolicy> Placement for InSets<P> {
         space.spans_in_pieces()
     }
 
-    /// Chooses the set with the most dead blocks whose living members fit elsewhere if a write needs room,
-    /// and before that a set that is worth moving.
+    /// Chooses what is emptied if a write needs room, and before that what is worth moving.
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
             Urgency::NoSpace => space.span_in_need(),

@@ -305,6 +305,26 @@ impl Unzoned {
 }
 
 impl SpaceMap {
+    /// What is emptied when a write does not fit: see `Unzoned::most_worth_emptying` where guards are, and
+    /// `Spans::deadest` elsewhere.
+    pub(crate) fn span_in_need(&self) -> Option<BlockRange> {
+        let unzoned = self.unzoned.as_ref()?;
+        match unzoned.runs.guard_len() {
+            Blocks::ZERO => unzoned.spans.deadest(self.free()),
+            _ => Some(unzoned.most_worth_emptying()?.range),
+        }
+    }
+
+    /// See `Unzoned::paying_emptying`.
+    pub(crate) fn paying_emptying(&self) -> Option<BlockRange> {
+        Some(self.unzoned.as_ref()?.paying_emptying()?.range)
+    }
+
+    /// What is being emptied without zones.
+    pub(crate) fn victim(&self) -> Option<Victim> {
+        self.unzoned.as_ref()?.victim
+    }
+
     /// The spans in the victim for a write that does not fit, if that is moved in pieces: each with the number
     /// of its held blocks.
     pub(crate) fn spans_in_pieces(&self) -> Vec<(BlockRange, Blocks)> {

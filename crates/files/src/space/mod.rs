@@ -37,7 +37,6 @@ mod unzoned;
 mod zones;
 
 pub(crate) use active_zones::slot_count;
-pub(crate) use emptying::Victim;
 pub(crate) use hold::{Hold, Space};
 pub(crate) use runs::{CLASS_LEN, Fit, FreeRuns};
 pub(crate) use tracks::{Levels, LevelsOfStream, TrackMap, TrackTier};
@@ -357,29 +356,9 @@ impl SpaceMap {
         self.unzoned.as_ref().map_or(Blocks::ZERO, Unzoned::address_len)
     }
 
-    /// What is emptied when a write does not fit: see `Unzoned::most_worth_emptying` where guards are, and
-    /// `Spans::deadest` elsewhere.
-    pub(crate) fn span_in_need(&self) -> Option<BlockRange> {
-        let unzoned = self.unzoned.as_ref()?;
-        match unzoned.runs.guard_len() {
-            Blocks::ZERO => unzoned.spans.deadest(self.free()),
-            _ => Some(unzoned.most_worth_emptying()?.range),
-        }
-    }
-
     /// See `Spans::most_worth_moving`.
     pub(crate) fn span_worth_moving(&self) -> Option<BlockRange> {
         self.unzoned.as_ref()?.spans.most_worth_moving(self.free(), self.runs())
-    }
-
-    /// See `Unzoned::paying_emptying`.
-    pub(crate) fn paying_emptying(&self) -> Option<BlockRange> {
-        Some(self.unzoned.as_ref()?.paying_emptying()?.range)
-    }
-
-    /// What is being emptied without zones.
-    pub(crate) fn victim(&self) -> Option<Victim> {
-        self.unzoned.as_ref()?.victim
     }
 
     /// See `Spans::dissolvable`.
