@@ -21,6 +21,8 @@
 //!   M3  A file that cannot be read stays where it is, and its zone is not chosen again.
 //!   M4  Background cleaning continues after an error while anything can be written: nothing else
 //!       makes room for writes that are refused before they are planned.
+//!   M5  Room that the background has made is announced: a job that found none before may begin now, and a
+//!       writer may be waiting for that job.
 
 use crate::catalog::{EXTENT_COST_BYTES, Edit, FileId, FileRecord};
 use crate::commit::{Committer, PendingFrees};
@@ -494,7 +496,10 @@ impl Job for CleanJob {
             Ok(false) => Step::More,
             Ok(true) => {
                 *current = None;
-                match cleaner.reclaimer.reclaim() {
+                let reclaimed = cleaner.reclaimer.reclaim();
+                // M5
+                cleaner.runtime.scheduler.notify();
+                match reclaimed {
                     Ok(()) => Step::More,
                     Err(error) => after(&cleaner, &error),
                 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::fmt;
 
 /// The space that a compaction's outputs may use before its inputs are released.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// For any compaction.
     pub(crate) len_bytes: u64,

@@ -2,6 +2,7 @@
 //! cannot help.
 
 use crate::EngineError;
+use crate::compaction::situation::Room;
 use crate::store::due;
 use crate::store::space::{LongKeys, Shortage};
 use crate::store::{Store, gate};
@@ -99,11 +100,38 @@ fn stall_for_deletes(store: &Store, len_bytes: u64, keys: LongKeys) -> Result<()
     check()
 }
 
+/// What a writer that waits has jobs look at again. Room comes back without an event, for example when a log
+/// ends, and a job that found none before would not look again (R3): each would wait for the other.
+#[derive(Default)]
+struct Again {
+    /// The room for a compaction when the jobs were woken for it.
+    room: Option<Room>,
+}
+
+impl Again {
+    /// Wakes the jobs if none of them runs, a compaction is due, and there is other room than when they were
+    /// last woken. Returns false: the writer waits on.
+    fn look(&mut self, store: &Store) -> bool {
+        if store.plans.lock().is_idle() && due::has_compaction_due(store) {
+            let room = Some(store.room());
+            if self.room != room {
+                self.room = room;
+                store.runtime.scheduler.notify();
+            }
+        }
+        false
+    }
+}
+
 /// Waits until `has_room` returns true or no background work is under way or due.
 fn stall_until(store: &Store, has_room: &dyn Fn() -> bool) -> Result<(), EngineError> {
     let start_ns = store.runtime.clock.now_ns();
     store.runtime.scheduler.notify();
-    let mut ready = || has_room() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store);
+    let mut again = Again::default();
+    let mut ready = || {
+        let is_over = has_room() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store);
+        is_over || again.look(store)
+    };
     let waited = store.runtime.scheduler.wait_until(&mut ready);
     let end_ns = store.runtime.clock.now_ns();
     store.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
@@ -119,7 +147,8 @@ pub(crate) fn stall_stop(store: &Store) -> Result<(), EngineError> {
     store.runtime.scheduler.notify();
     let ends = gate::ENDS | gate::PUTS_REFUSED;
     let is_over = || store.gate() & gate::STOP == 0 || store.gate() & ends != 0;
-    let mut ready = || is_over() || flush::is_flush_blocked(store);
+    let mut again = Again::default();
+    let mut ready = || is_over() || flush::is_flush_blocked(store) || again.look(store);
     let waited = store.runtime.scheduler.wait_until(&mut ready);
     let end_ns = store.runtime.clock.now_ns();
     store.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
@@ -159,9 +188,11 @@ pub(crate) fn stall_slowdown(store: &Store, len_bytes: u64) -> Result<(), Engine
     let most = if is_cleaning { CLEANING_STRIDE_COUNT_MAX } else { SLOWDOWN_STRIDE_COUNT_MAX };
     let awaited_bytes = strides.min(most) * SLOWDOWN_STRIDE_BYTES;
     let goal = store.tally.background_bytes.load(Ordering::Relaxed) + awaited_bytes;
+    let mut again = Again::default();
     let mut ready = || {
         store.gate() & !gate::FLASH_CROWDED != gate::SLOWDOWN
             || store.tally.background_bytes.load(Ordering::Relaxed) >= goal
+            || again.look(store)
     };
     let waited = store.runtime.scheduler.wait_until(&mut ready);
     let end_ns = store.runtime.clock.now_ns();
