@@ -147,8 +147,7 @@ pub(crate) fn stall_stop(store: &Store) -> Result<(), EngineError> {
     store.runtime.scheduler.notify();
     let ends = gate::ENDS | gate::PUTS_REFUSED;
     let is_over = || store.gate() & gate::STOP == 0 || store.gate() & ends != 0;
-    let mut again = Again::default();
-    let mut ready = || is_over() || flush::is_flush_blocked(store) || again.look(store);
+    let mut ready = || is_over() || flush::is_flush_blocked(store);
     let waited = store.runtime.scheduler.wait_until(&mut ready);
     let end_ns = store.runtime.clock.now_ns();
     store.tally.stall_stop.note(end_ns.saturating_sub(start_ns));
@@ -188,11 +187,9 @@ pub(crate) fn stall_slowdown(store: &Store, len_bytes: u64) -> Result<(), Engine
     let most = if is_cleaning { CLEANING_STRIDE_COUNT_MAX } else { SLOWDOWN_STRIDE_COUNT_MAX };
     let awaited_bytes = strides.min(most) * SLOWDOWN_STRIDE_BYTES;
     let goal = store.tally.background_bytes.load(Ordering::Relaxed) + awaited_bytes;
-    let mut again = Again::default();
     let mut ready = || {
         store.gate() & !gate::FLASH_CROWDED != gate::SLOWDOWN
             || store.tally.background_bytes.load(Ordering::Relaxed) >= goal
-            || again.look(store)
     };
     let waited = store.runtime.scheduler.wait_until(&mut ready);
     let end_ns = store.runtime.clock.now_ns();

@@ -95,8 +95,12 @@ impl Emptying {
 
 impl Unzoned {
     /// How much more can be written if what lies between guards is moved together: what all islands spare that
-    /// are not too long. A log spares nothing while it is open.
+    /// are not too long. A log spares nothing while it is open. Nothing counts where holes are lost because
+    /// they are too short, and not to their guards: there the rests of runs take what islands spare.
     pub(super) fn surely_joinable(&self) -> Blocks {
+        if self.runs.guard_len() < self.runs.crumb() {
+            return Blocks::ZERO;
+        }
         let logs = Blocks::new(self.guards.len() as u64 * self.runs.guard_len().get());
         self.runs.joinable().saturating_sub(logs)
     }
