@@ -148,13 +148,13 @@ impl Cleaner {
             Some(begun) => Some(begun),
             None => {
                 // Sets in what is moved in pieces: of a set, what has moved would come back only with the rest.
-                while self.dissolve_set(|map| self.placement.sets_in_pieces(map))? {}
+                while self.dissolve_set(SpaceMap::spans_in_pieces)? {}
                 self.begin_cleaning(Urgency::NoSpace)
             }
         };
         if let Some(mut cleaning) = begun {
             while !cleaning.step(self, u64::MAX)? {}
-        } else if !self.dissolve_set(|map| map.dissolvable_spans())? {
+        } else if !self.dissolve_set(SpaceMap::dissolvable_spans)? {
             return Err(no_space.into());
         }
         // This terminates: each round resets a zone, or leaves one that readers pin and that is not

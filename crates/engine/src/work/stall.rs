@@ -2,7 +2,6 @@
 //! cannot help.
 
 use crate::EngineError;
-use crate::compaction::situation::Room;
 use crate::store::due;
 use crate::store::space::{LongKeys, Shortage};
 use crate::store::{Store, gate};
@@ -100,37 +99,23 @@ fn stall_for_deletes(store: &Store, len_bytes: u64, keys: LongKeys) -> Result<()
     check()
 }
 
-/// What a writer that waits has jobs look at again. Room comes back without an event, for example when a log
-/// ends, and a job that found none before would not look again (R3): each would wait for the other.
-#[derive(Default)]
-struct Again {
-    /// The room for a compaction when the jobs were woken for it.
-    room: Option<Room>,
-}
-
-impl Again {
-    /// Wakes the jobs if none of them runs, a compaction is due, and there is other room than when they were
-    /// last woken. Returns false: the writer waits on.
-    fn look(&mut self, store: &Store) -> bool {
-        if store.plans.lock().is_idle() && due::has_compaction_due(store) {
-            let room = Some(store.room());
-            if self.room != room {
-                self.room = room;
-                store.runtime.scheduler.notify();
-            }
-        }
-        false
-    }
-}
-
 /// Waits until `has_room` returns true or no background work is under way or due.
 fn stall_until(store: &Store, has_room: &dyn Fn() -> bool) -> Result<(), EngineError> {
     let start_ns = store.runtime.clock.now_ns();
     store.runtime.scheduler.notify();
-    let mut again = Again::default();
+    let mut woken_with = None;
     let mut ready = || {
-        let is_over = has_room() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store);
-        is_over || again.look(store)
+        if has_room() || store.gate() & gate::ENDS != 0 || due::is_at_rest(store) {
+            return true;
+        }
+        // Room comes back without an event, for example when a log ends (R3). A job that found none before
+        // would not look again, and would wait for this writer.
+        let room = Some(store.room());
+        if store.plans.lock().is_idle() && woken_with != room {
+            woken_with = room;
+            store.runtime.scheduler.notify();
+        }
+        false
     };
     let waited = store.runtime.scheduler.wait_until(&mut ready);
     let end_ns = store.runtime.clock.now_ns();

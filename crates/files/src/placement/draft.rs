@@ -41,8 +41,7 @@ impl<'a> RunDraft<'a> {
     /// is too short.
     pub(super) fn cost(&self) -> Blocks {
         let cost = |(&start, &taken): (&Lba, &Blocks)| {
-            let run = self.runs.parts_in(BlockRange::new(start, Blocks::new(1))).next()?;
-            let run = self.runs.holding(run)?;
+            let run = self.runs.holding(BlockRange::new(start, Blocks::new(1)))?;
             let rest = BlockRange::new(start + taken, run.len - taken);
             Some(self.runs.size_of(run) - self.runs.size_of(rest))
         };

@@ -152,12 +152,6 @@ pub trait Placement: Send + Sync + Debug {
     fn plan_reclaim(&self, _space: &SpaceMap, _urgency: Urgency) -> Option<BlockRange> {
         None
     }
-
-    /// The sets in what `plan_reclaim` would choose if a write does not fit, and which is moved in pieces; each
-    /// with the number of its held blocks.
-    fn sets_in_pieces(&self, _space: &SpaceMap) -> Vec<(BlockRange, Blocks)> {
-        Vec::new()
-    }
 }
 
 /// How many units a drive must hold: a log, its successor, a set that is being written and one that

@@ -101,10 +101,6 @@ impl<P: SetPolicy> Placement for InSets<P> {
         growing::plan_log(space, hints, owned, self.0.fit()).map(|run| vec![run])
     }
 
-    fn sets_in_pieces(&self, space: &SpaceMap) -> Vec<(BlockRange, Blocks)> {
-        space.spans_in_pieces()
-    }
-
     /// Chooses what is emptied if a write needs room, and before that what is worth moving.
     fn plan_reclaim(&self, space: &SpaceMap, urgency: Urgency) -> Option<BlockRange> {
         match urgency {
@@ -167,7 +163,8 @@ impl SetPolicy for Sets {
 fn plan(space: &SpaceMap, files: &[FileRequest], fit: Fit) -> Result<Vec<Planned>, NoSpace> {
     admit(space, files)?;
     let mut draft = RunDraft::new(space, fit);
-    if files.iter().all(|file| file.is_moved) {
+    let claim = claim_of(files);
+    if claim == Claim::Cleaning {
         draft.leave_victim(space);
     }
     let mut plan = Vec::with_capacity(files.len());
@@ -180,8 +177,8 @@ fn plan(space: &SpaceMap, files: &[FileRequest], fit: Fit) -> Result<Vec<Planned
             .ok_or_else(|| NoSpace { needed: blocks(members), free: space.runs().size() })?;
         rest = later;
     }
-    if claim_of(files) != Claim::Cleaning {
-        space.admit(draft.cost(), claim_of(files))?;
+    if claim != Claim::Cleaning {
+        space.admit(draft.cost(), claim)?;
     }
     Ok(plan)
 }

@@ -49,8 +49,8 @@ pub(crate) struct Victim {
     /// A run that takes all of it, if there is one; and not the one that emptying makes.
     pub(crate) to: Option<BlockRange>,
     /// The least and the most that is moved, from the start on. What is left is moved later.
-    pub(crate) moved_min: Blocks,
-    pub(crate) moved_max: Blocks,
+    moved_min: Blocks,
+    moved_max: Blocks,
 }
 
 impl Victim {

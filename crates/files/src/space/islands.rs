@@ -17,7 +17,7 @@
 //!   J2  A move ends with fewer islands: what moves is placed directly after other data. So joining comes to
 //!       an end, even if nothing else changes.
 //!
-//! Not here: which island is moved (`unzoned`), and the moving (`clean`).
+//! Not here: which island is moved (`emptying`), and the moving (`clean`).
 
 use imbrex_disk::{BlockRange, Blocks, Lba};
 use std::cmp::Reverse;

@@ -353,6 +353,8 @@ impl Unzoned {
         if !ranges.is_empty() {
             self.kept.clear();
         }
+        // What is dead need not be read.
+        self.staying.retain(|stays| !ranges.iter().any(|range| range.overlaps(*stays)));
     }
 
     /// Returns the first violation, in words.
