@@ -1,7 +1,7 @@
 //! The block device on a zoned drive, for commands that inspect it without serving it.
 
 use crate::error::{CliError, Context};
-use crate::map_memory;
+use crate::memory;
 use crate::output::note;
 use imbrex_disk::Disk;
 use imbrex_translate::{BlockDriver, DriverCounters, DriverOptions};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Opens the block device on `drive`, which recovers from a power cut as `serve` does.
 pub(crate) fn open(drive: Arc<dyn Disk>, shown: &str) -> Result<BlockDriver, CliError> {
-    let map_memory_bytes = map_memory::of(None)?;
+    let map_memory_bytes = memory::for_map(None)?;
     let options = DriverOptions { map_memory_bytes, ..DriverOptions::default() };
     let driver = BlockDriver::open(drive, &options);
     let driver = driver.context(|| format!("cannot open the block device on {shown}"))?;

@@ -1,6 +1,7 @@
 //! `replay`: replays a block trace on the block driver in virtual time, by the crate `imbrex-bench`.
 
 use crate::error::CliError;
+use crate::memory;
 use crate::output::{Report, Table};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
@@ -141,6 +142,7 @@ impl ReplayArgs {
             is_closed_loop: self.closed_loop,
             writes_through: self.write_through,
             request_count_max: self.limit.unwrap_or(u64::MAX),
+            unpacked_bytes: memory::for_emulated_drives(),
         };
         // An output format that does not fit fails before the work, not after it.
         session.out.is_json()?;

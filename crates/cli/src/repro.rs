@@ -2,7 +2,7 @@
 
 use crate::data_file::DataArgs;
 use crate::error::{CliError, Context};
-use crate::map_memory;
+use crate::memory;
 use crate::output::{Format, Table, note};
 use crate::progress::{Progress, Unit};
 use crate::session::Session;
@@ -50,8 +50,6 @@ pub(crate) struct ReproArgs {
     data: DataArgs,
 }
 
-/// Contents of emulated drives take this part of the machine's memory before they are compressed.
-const UNPACKED_SHARE: u64 = 4;
 /// The directory of `repro all` without `--out`.
 const OUT_DEFAULT: &str = "repro";
 
@@ -106,10 +104,8 @@ impl ReproArgs {
             progress.set_of(watch.ops_done(), Some(watch.op_count()));
             interrupt.is_asked()
         };
-        let machine = Machine {
-            jobs: self.jobs.get(),
-            unpacked_bytes: map_memory::machine_bytes().unwrap_or(0) / UNPACKED_SHARE,
-        };
+        let machine =
+            Machine { jobs: self.jobs.get(), unpacked_bytes: memory::for_emulated_drives() };
         repro(figures, size, machine, &watch, &is_stopped).map_err(failed)
     }
 }

@@ -22,7 +22,7 @@ use crate::device::note_findings;
 use crate::door::{Door, DoorArgs, resolved};
 use crate::error::{CliError, Context, Exit};
 use crate::interrupt::Interrupt;
-use crate::map_memory;
+use crate::memory;
 use crate::output::{Report, note};
 use crate::session::Session;
 use crate::store::DriveArgs;
@@ -399,7 +399,7 @@ impl ServeArgs {
         let options = DriverOptions {
             id: entropy_u64(),
             buffer_len: Blocks::holding(buffer_bytes),
-            map_memory_bytes: map_memory::of(self.map_memory)?,
+            map_memory_bytes: memory::for_map(self.map_memory)?,
             ..DriverOptions::default()
         };
         let below = || Arc::clone(&drive);

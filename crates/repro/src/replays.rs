@@ -145,7 +145,7 @@ impl ReplaySpec {
         self.trace.request_count()
     }
 
-    fn options(&self, seed: u64) -> ReplayOptions {
+    fn options(&self, seed: u64, unpacked_bytes: u64) -> ReplayOptions {
         let trace = match self.trace {
             ReplayTrace::Synthetic(shape) => TraceSource::Synthetic { shape, seed },
             ReplayTrace::Bundled(bundled) => TraceSource::Bundled(bundled),
@@ -169,15 +169,18 @@ impl ReplaySpec {
             fill_percent: self.fill_percent,
             is_closed_loop: self.is_closed_loop,
             squeezes: !matches!(self.trace, ReplayTrace::Synthetic(_)),
+            unpacked_bytes,
             ..ReplayOptions::new(trace)
         }
     }
 }
 
-/// Executes `spec`, updating `ops_done` and polling `is_stopped` along the way.
+/// Executes `spec` on a drive in memory with `unpacked_bytes` uncompressed. Updates `ops_done` and polls
+/// `is_stopped` along the way.
 pub(super) fn execute(
     spec: &ReplaySpec,
     seed: u64,
+    unpacked_bytes: u64,
     ops_done: &AtomicU64,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<ReplayReport, BenchError> {
@@ -186,7 +189,7 @@ pub(super) fn execute(
         ops_done.fetch_add(done - told, Ordering::Relaxed);
         told = done;
     };
-    let report = replay(&spec.options(seed), &mut |done, _| {
+    let report = replay(&spec.options(seed, unpacked_bytes), &mut |done, _| {
         tell(done);
         !is_stopped()
     })?;

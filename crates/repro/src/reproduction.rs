@@ -116,8 +116,10 @@ pub fn repro(
                 execute(spec, size.seed, unpacked_bytes, &watch.ops_done, is_stopped)
                     .map(Outcome::Store)
             }
-            Work::Replay(spec) => replays::execute(spec, size.seed, &watch.ops_done, is_stopped)
-                .map(|report| Outcome::Replay(Box::new(report))),
+            Work::Replay(spec) => {
+                replays::execute(spec, size.seed, unpacked_bytes, &watch.ops_done, is_stopped)
+                    .map(|report| Outcome::Replay(Box::new(report)))
+            }
             Work::Arrivals(spec) => arrivals::execute(spec, size.seed, &watch.ops_done, is_stopped)
                 .map(|report| Outcome::Arrivals(Box::new(report))),
         };

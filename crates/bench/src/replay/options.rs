@@ -73,6 +73,8 @@ pub struct ReplayOptions {
     pub writes_through: bool,
     /// The maximum number of requests.
     pub request_count_max: u64,
+    /// Memory for the drive's contents before they are compressed. It changes no figure.
+    pub unpacked_bytes: u64,
 }
 
 impl ReplayOptions {
@@ -96,6 +98,7 @@ impl ReplayOptions {
             is_closed_loop: false,
             writes_through: false,
             request_count_max: u64::MAX,
+            unpacked_bytes: 0,
         }
     }
 }

@@ -67,7 +67,8 @@ pub(super) fn play_bare(
     let (runtime, _world) = Runtime::virtual_time(Order::SmallestTime);
     let Sizes { drive_bytes, drive_len, .. } = Sizes::of(plan, options)?;
     let spec = DriveSpec::whole(options.profile, DriveRule::Conventional, drive_len.bytes());
-    let device = drive_in_parts(&spec, options.unit.part_count(), 0, &runtime)?;
+    let device =
+        drive_in_parts(&spec, options.unit.part_count(), options.unpacked_bytes, &runtime)?;
     fill(&*device, plan, &mut || watch(0, Some(survey.requests)))?;
     device.flush().map_err(disk_error("filling"))?;
     let mut player = Player::new(runtime, device, survey.shift_bytes, plan, options);
@@ -144,7 +145,7 @@ fn make(
 ) -> Result<BlockDriver, BenchError> {
     let rule = DriveRule::Zoned { zone_len_bytes: sizes.zone_len.bytes() };
     let spec = DriveSpec::whole(options.profile, rule, sizes.drive_len.bytes());
-    let disk = drive_in_parts(&spec, options.unit.part_count(), 0, runtime)?;
+    let disk = drive_in_parts(&spec, options.unit.part_count(), options.unpacked_bytes, runtime)?;
     let failed = |source: DriverError| BenchError::Driver { source };
     let unbuffered = DriverOptions {
         id: 1,
@@ -189,8 +190,8 @@ fn fill(
             }
             let len = (run.len.get() - done).min(PREFILL_LEN);
             let range = BlockRange::new(run.start + Blocks::new(done), Blocks::new(len));
-            mark(&mut buf, range);
-            device.write(range.start, &buf, Persist::Cached).map_err(disk_error("filling"))?;
+            let marked = mark(&mut buf, range);
+            device.write(range.start, marked, Persist::Cached).map_err(disk_error("filling"))?;
             done += len;
         }
     }
@@ -201,12 +202,23 @@ fn disk_error(what: &str) -> impl FnOnce(DiskError) -> BenchError + '_ {
     move |source| BenchError::Disk { what: format!("{what} the block device"), source }
 }
 
-/// Blocks that contain their own number.
-fn mark(buf: &mut Vec<u8>, range: BlockRange) {
-    buf.resize(range.len.bytes() as usize, 0);
-    for (block, lba) in buf.chunks_exact_mut(BLOCK_LEN_BYTES).zip(range.start.get()..) {
+/// As many bytes of `buf` as `range` has. The buffer never shrinks, so that bytes are zeroed once and not for
+/// every request.
+fn part_of(buf: &mut Vec<u8>, range: BlockRange) -> &mut [u8] {
+    let len_bytes = range.len.bytes() as usize;
+    if buf.len() < len_bytes {
+        buf.resize(len_bytes, 0);
+    }
+    &mut buf[..len_bytes]
+}
+
+/// Blocks that contain their own number, and zeros: `buf` holds nothing but blocks of this kind.
+fn mark(buf: &mut Vec<u8>, range: BlockRange) -> &[u8] {
+    let marked = part_of(buf, range);
+    for (block, lba) in marked.chunks_exact_mut(BLOCK_LEN_BYTES).zip(range.start.get()..) {
         block[..8].copy_from_slice(&(lba + 1).to_le_bytes());
     }
+    marked
 }
 
 /// Fails if a block is not the requested one; a blank block is valid if `may_be_blank`.
@@ -350,10 +362,9 @@ impl<'a> Player<'a> {
                 self.writes += 1;
                 self.written_bytes += self.options.unit.bytes(range.len);
                 self.read_edges(request, range)?;
-                mark(&mut self.buf, range);
                 let through = self.options.writes_through;
                 let persist = if through { Persist::Through } else { Persist::Cached };
-                let written = self.device.write(range.start, &self.buf, persist);
+                let written = self.device.write(range.start, mark(&mut self.buf, range), persist);
                 written.map_err(disk_error("writing to"))?;
                 self.write_latencies.record(self.now_ns() - arrival_ns);
                 self.write_stall_ns_max = self.write_stall_ns_max.max(self.now_ns() - begin_ns);
@@ -364,9 +375,9 @@ impl<'a> Player<'a> {
     }
 
     fn read(&mut self, range: BlockRange, may_be_blank: bool) -> Result<(), BenchError> {
-        self.buf.resize(range.len.bytes() as usize, 0);
-        self.device.read(range.start, &mut self.buf).map_err(disk_error("reading"))?;
-        check(&self.buf, range.start, may_be_blank)
+        let read = part_of(&mut self.buf, range);
+        self.device.read(range.start, read).map_err(disk_error("reading"))?;
+        check(read, range.start, may_be_blank)
     }
 
     /// Reads the blocks that a write covers only in part.

@@ -166,7 +166,7 @@ fn a_made_trace_goes_through_a_figure() {
     let mut results = Results::default();
     let specs = subject.ours();
     for spec in [specs[0], specs[3]] {
-        let found = crate::replays::execute(&spec, 1, &Default::default(), &|| false);
+        let found = crate::replays::execute(&spec, 1, 0, &Default::default(), &|| false);
         let outcome = crate::results::Outcome::Replay(Box::new(found.unwrap()));
         results.insert(crate::work::Work::Replay(spec), Ok(outcome));
     }

@@ -1,10 +1,10 @@
 //! Figures 5 and 6: the whole load, and how it changes as the drive fills.
 
 use super::{
-    AT_REST, CMR, Counts, FIRST_FIT, KEEPS_WRITES, LOGS_ON_DRIVE, Loaded, MILESTONES_A_POINT,
-    NAMES, SHORT_TRACKS, STORES, Setting, WHOLE_TABLES_SCALE, conditions, last_point, load,
-    load_in, loaded, loads, loads_kept, loads_with_logs, motivation, percent_above, percent_below,
-    rate_between, serves_load_and_mixes,
+    AT_REST, BY_FULLEST, CMR, Counts, FIRST_FIT, FULLEST, KEEPS_WRITES, LOGS_ON_DRIVE, Loaded,
+    MILESTONES_A_POINT, NAMES, SHORT_TRACKS, STORES, Setting, WHOLE_TABLES_SCALE, conditions,
+    last_point, load, load_in, loaded, loads, loads_kept, loads_with_logs, motivation,
+    percent_above, percent_below, rate_between, serves_load_and_mixes,
 };
 use crate::chart::{Axis, Chart, Series};
 use crate::figure::{Figure, Runs};
@@ -62,25 +62,35 @@ pub(in super::super) const LOAD: Figure = Figure {
     name: "kvimr-load",
     title: "the five loads alone, with the paper's tables",
     paper: "KVIMR, figures 2, 5 and 6",
-    runs: Runs::Stores(|size| STORES.map(|store| load(size, store)).to_vec()),
+    runs: Runs::Stores(|size| {
+        STORES.iter().chain([&FULLEST]).map(|store| load(size, store)).collect()
+    }),
     page: |size, results| {
         let mut page = Page::default();
-        let found = Found::without_conditions(loads(&mut page, size, results));
+        let paper = loads(&mut page, size, results);
+        let fullest = loaded(&mut page, results, &load(size, FULLEST));
+        let found = Found::with_fullest(paper, fullest);
         // At a small scale these are the runs of those figures, so the claims would count twice.
         if !serves_load_and_mixes(size) {
             page.claims = motivation::claims(&found.paper, &found.logs, &found.first_fit);
             page.claims.extend(claims(&found));
             let ends = |of: [Loaded; 5]| of.map(|loaded| loaded.rate_at_end);
             let points = found.paper.map(|loaded| loaded.rate_of_last_point);
-            page.claims.extend(claims_at_end(&ends(found.paper), &ends(found.logs), &points));
+            let rates = EndRates {
+                paper: ends(found.paper),
+                logs: ends(found.logs),
+                fullest: ends(found.fullest),
+                points,
+            };
+            page.claims.extend(claims_at_end(&rates));
         }
         page.tables.push(found.table());
         page.notes.push(conditions(size));
         page.notes.push(format!(
             "This page is for --scale {WHOLE_TABLES_SCALE} and above, where tables have the \
              paper's 64 MB and each load takes minutes to an hour of processor time. It has the \
-             claims of figures 2, 5 and 6 without their conditions, because each condition needs \
-             another load. At a smaller scale the claims appear only in those figures."
+             claims of figures 2, 5 and 6 with one condition, because each condition needs another \
+             load. At a smaller scale the claims appear only in those figures."
         ));
         page
     },
@@ -94,6 +104,8 @@ struct Found {
     /// Seq and CMR are missing.
     short: [Loaded; 5],
     first_fit: Loaded,
+    /// As `paper`, with KVIMR-M's tiers chosen by the fullest level.
+    fullest: [Loaded; 5],
 }
 
 impl Found {
@@ -105,13 +117,16 @@ impl Found {
         let [phases, naive, merged] = SHORT.map(|store| of(store, Setting::ShortTracks));
         let first_fit = of(CMR, Setting::FirstFit);
         let short = [Loaded::NONE, phases, naive, merged, Loaded::NONE];
-        Found { paper, logs, kept, short, first_fit }
+        let fullest = [Loaded::NONE; 5];
+        Found { paper, logs, kept, short, first_fit, fullest }
     }
 
-    /// Only the paper's setting.
-    fn without_conditions(paper: [Loaded; 5]) -> Found {
+    /// The paper's setting, and KVIMR-M by the fullest level.
+    fn with_fullest(paper: [Loaded; 5], merged: Loaded) -> Found {
         let [logs, kept, short] = [[Loaded::NONE; 5]; 3];
-        Found { paper, logs, kept, short, first_fit: Loaded::NONE }
+        let [seq, phases, naive, _, cmr] = paper;
+        let fullest = [seq, phases, naive, merged, cmr];
+        Found { paper, logs, kept, short, first_fit: Loaded::NONE, fullest }
     }
 
     fn table(&self) -> Table {
@@ -141,6 +156,7 @@ impl Found {
         for (name, of) in NAMES.iter().zip(&self.paper) {
             add((*name).to_owned(), of);
         }
+        add(format!("{}: {BY_FULLEST}", NAMES[MERGED]), &self.fullest[MERGED]);
         add(format!("CMR: {FIRST_FIT}"), &self.first_fit);
         let settings =
             [(LOGS_ON_DRIVE, &self.logs), (SHORT_TRACKS, &self.short), (KEEPS_WRITES, &self.kept)];
@@ -152,6 +168,9 @@ impl Found {
         table
     }
 }
+
+/// The index of KVIMR-M.
+const MERGED: usize = 3;
 
 /// Two of the five stores, by index.
 type Pair = (usize, usize);
@@ -178,7 +197,8 @@ fn claims(found: &Found) -> Vec<Claim> {
         )
         .under(LOGS_ON_DRIVE, cmr(&found.logs, &found.logs[4]))
         .under(KEEPS_WRITES, cmr(&found.kept, &found.kept[4]))
-        .under(FIRST_FIT, cmr(&found.paper, &found.first_fit)),
+        .under(FIRST_FIT, cmr(&found.paper, &found.first_fit))
+        .under(BY_FULLEST, cmr(&found.fullest, &found.fullest[4])),
     ];
     let compaction: fn(&Counts) -> f64 = |of| of.compaction_s;
     let rewrites: fn(&Counts) -> f64 = |of| of.rewritten_tracks;
@@ -216,6 +236,7 @@ fn times(what: &str, paper: f64, found: &Found, pair: Pair) -> Claim {
     Claim::new(what, Better::Larger, paper, ratio(&found.paper), "x")
         .under(LOGS_ON_DRIVE, ratio(&found.logs))
         .under(KEEPS_WRITES, ratio(&found.kept))
+        .under(BY_FULLEST, if_merged(pair, ratio(&found.fullest)))
 }
 
 fn more(what: &str, paper: f64, found: &Found) -> Claim {
@@ -224,6 +245,7 @@ fn more(what: &str, paper: f64, found: &Found) -> Claim {
     Claim::new(what, Better::Larger, paper, percent(&found.paper), "%")
         .under(LOGS_ON_DRIVE, percent(&found.logs))
         .under(KEEPS_WRITES, percent(&found.kept))
+        .under(BY_FULLEST, percent(&found.fullest))
 }
 
 /// By how many percent the first store of a pair has less of something.
@@ -238,6 +260,12 @@ fn cut(what: &str, paper: f64, found: &Found, count: fn(&Counts) -> f64, pair: P
         .under(LOGS_ON_DRIVE, put(&found.logs))
         .under(KEEPS_WRITES, put(&found.kept))
         .under(AT_REST, rest)
+        .under(BY_FULLEST, if_merged(pair, put(&found.fullest)))
+}
+
+/// `value` if the first store of `pair` is KVIMR-M, else NaN: a condition of M changes no other store.
+fn if_merged(pair: Pair, value: f64) -> f64 {
+    if pair.0 == MERGED { value } else { f64::NAN }
 }
 
 pub(in super::super) const FIGURE_6: Figure = Figure {
@@ -274,7 +302,8 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
             rewrites.push(Series::new(name, steps(load, count(|m| m.totals.rewritten_tracks))));
             syncs.push(Series::new(name, steps(load, count(|m| m.totals.track_syncs))));
         }
-        page.claims = claims_at_end(&ends, &logs, &points);
+        let fullest = [f64::NAN; 5];
+        page.claims = claims_at_end(&EndRates { paper: ends, logs, fullest, points });
         let x = || Axis::linear("million pairs");
         page.charts.push(Chart::lines("puts/s", x(), Axis::log("puts/s"), rates));
         let lines = |title: &str, series| Chart::lines(title, x(), Axis::linear(title), series);
@@ -291,12 +320,23 @@ pub(in super::super) const FIGURE_6: Figure = Figure {
     },
 };
 
-/// Claims on the last eighth of a load, by store. The paper's are on its last point.
-fn claims_at_end(ends: &[f64; 5], logs: &[f64; 5], points: &[f64; 5]) -> Vec<Claim> {
+/// Puts per second near the end of a load, by store: in its last eighth, under two conditions too, and in
+/// its last 75th.
+struct EndRates {
+    paper: [f64; 5],
+    logs: [f64; 5],
+    fullest: [f64; 5],
+    points: [f64; 5],
+}
+
+/// Claims on the last eighth of a load. The paper's are on its last point.
+fn claims_at_end(rates: &EndRates) -> Vec<Claim> {
     let claim = |what: &str, paper, (a, b): Pair| {
-        Claim::new(what, Better::Larger, paper, over(ends[a], ends[b]), "x")
-            .under(LOGS_ON_DRIVE, over(logs[a], logs[b]))
-            .under("the last 75th of the load", over(points[a], points[b]))
+        let ratio = |of: &[f64; 5]| over(of[a], of[b]);
+        Claim::new(what, Better::Larger, paper, ratio(&rates.paper), "x")
+            .under(LOGS_ON_DRIVE, ratio(&rates.logs))
+            .under("the last 75th of the load", ratio(&rates.points))
+            .under(BY_FULLEST, ratio(&rates.fullest))
     };
     vec![
         claim("throughput near the end, KVIMR-M over Seq", 2.01, (3, 0)),

@@ -122,6 +122,7 @@ const LOGS_ON_DRIVE: &str = "log and catalog on the drive";
 const SHORT_TRACKS: &str = "32 tracks of 256 KB per table";
 const FIRST_FIT: &str = "CMR places first fit";
 const KEEPS_WRITES: &str = "a drive buffer that keeps 8 MB of what it wrote";
+const BY_FULLEST: &str = "KVIMR-M's tiers by the fullest level (imr-fullest)";
 const AT_REST: &str = "including the work left after the load";
 
 /// The run of `phases` on `layout`, with tables that have `table_bytes` in the paper.

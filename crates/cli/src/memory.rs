@@ -1,4 +1,4 @@
-//! How much memory the map of a block device may take.
+//! How much of the machine's memory the map of a block device may take, and the contents of emulated drives.
 
 use crate::error::{CliError, Exit};
 use imbrex_disk::ByteSize;
@@ -8,11 +8,11 @@ use std::fs;
 const LEAST_BYTES: u64 = 16 << 20;
 /// The bound where the machine does not tell its memory.
 const UNTOLD_BYTES: u64 = 1 << 30;
-/// The default bound is the machine's memory divided by this.
+/// Each takes the machine's memory divided by this, the map unless the user asked for a bound.
 const MACHINE_SHARE: u64 = 4;
 
-/// The bound that the user asked for, or a share of the machine's memory.
-pub(crate) fn of(asked: Option<ByteSize>) -> Result<u64, CliError> {
+/// The bound of the map: what the user asked for, or a share of the machine's memory.
+pub(crate) fn for_map(asked: Option<ByteSize>) -> Result<u64, CliError> {
     match asked {
         None => {
             Ok(machine_bytes().map_or(UNTOLD_BYTES, |all| all / MACHINE_SHARE).max(LEAST_BYTES))
@@ -28,8 +28,13 @@ pub(crate) fn of(asked: Option<ByteSize>) -> Result<u64, CliError> {
     }
 }
 
+/// Memory for the contents of emulated drives before they are compressed. It changes no figure.
+pub(crate) fn for_emulated_drives() -> u64 {
+    machine_bytes().map_or(0, |all| all / MACHINE_SHARE)
+}
+
 /// The memory of this machine in bytes, or what its control group allows if that is less.
-pub(crate) fn machine_bytes() -> Option<u64> {
+fn machine_bytes() -> Option<u64> {
     let all = total_of(&fs::read_to_string("/proc/meminfo").ok()?);
     let allowed = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let allowed = allowed.and_then(|text| text.trim().parse().ok());
@@ -48,10 +53,10 @@ mod tests {
 
     #[test]
     fn a_bound_below_the_least_is_refused() {
-        assert_eq!(of(Some(ByteSize(LEAST_BYTES))).unwrap(), LEAST_BYTES);
-        let error = of(Some(ByteSize(LEAST_BYTES - 1))).unwrap_err().to_string();
+        assert_eq!(for_map(Some(ByteSize(LEAST_BYTES))).unwrap(), LEAST_BYTES);
+        let error = for_map(Some(ByteSize(LEAST_BYTES - 1))).unwrap_err().to_string();
         assert!(error.contains("at least 16MiB"), "{error}");
-        assert!(LEAST_BYTES <= of(None).unwrap());
+        assert!(LEAST_BYTES <= for_map(None).unwrap());
     }
 
     #[test]
