@@ -56,7 +56,8 @@ pub trait Scheduler: Send + Sync + Debug {
     /// foreground operation. With threads it does nothing. The caller must hold no locks (C4).
     fn yield_now(&self);
 
-    /// Returns when `ready` returns true. With threads it sleeps between notifies. In the virtual
+    /// Returns when `ready` returns true. With threads it sleeps between notifies,
+    /// or for a second while every job waits. In the virtual
     /// world it runs other actors, and the caller's time advances to the moment at which the
     /// condition became true.
     ///

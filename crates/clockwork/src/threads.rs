@@ -11,6 +11,8 @@
 //!   T1  No wake-up is lost: a job or caller that checked before a notify checks again after it.
 //!   T2  No lock of the scheduler is held while a job's step, a job's drop or a `ready` runs.
 //!   T3  A panic stays in its job: the worker continues, the job is dropped, its message is kept.
+//!   T4  While a caller waits and every job is parked, the jobs and the caller check again each second: a
+//!       change that its maker does not report costs a second, and nobody waits for ever.
 //!
 //! This module and `punctual` are the only ones that read a clock; this module and `crew` are the
 //! only ones that start threads.
@@ -85,6 +87,9 @@ struct Shared {
     has_panicked: AtomicBool,
     budget: Budget,
 }
+
+/// How long a caller waits beside parked jobs before all check again (T4).
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
 /// No job is parked longer than this: a day.
 const LONG_NS: u64 = 86_400_000_000_000;
@@ -189,7 +194,14 @@ impl Scheduler for ThreadScheduler {
             }
             let mut state = self.shared.lock();
             while state.generation == generation && !state.is_stopping {
-                state = ignore_poison(self.shared.changed.wait(state));
+                let waited = self.shared.changed.wait_timeout(state, CHECK_AGAIN);
+                let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                state = woken;
+                if timeout.timed_out() && state.is_parked() {
+                    drop(state);
+                    self.shared.notify();
+                    break;
+                }
             }
         }
     }
@@ -219,6 +231,11 @@ impl fmt::Debug for ThreadScheduler {
 }
 
 impl State {
+    /// Whether no job runs or is about to run.
+    fn is_parked(&self) -> bool {
+        self.stepping_count == 0 && self.runnable.is_empty()
+    }
+
     /// Makes jobs runnable whose moment has come. Returns whether there were any.
     #[expect(clippy::disallowed_methods, reason = "real time decides when they run")]
     fn wake_timed(&mut self) -> bool {

@@ -169,6 +169,25 @@ fn a_job_that_waits_for_time_is_stepped_without_a_notify() {
     scheduler.stop();
 }
 
+#[test]
+fn a_change_that_nobody_reports_is_found() {
+    let scheduler = ThreadScheduler::new(1);
+    let [room, found] = std::array::from_fn(|_| Arc::new(AtomicU64::new(0)));
+    let (looked, looks) = channel();
+    let (of_job, of_caller) = (Arc::clone(&room), Arc::clone(&found));
+    scheduler.spawn(Box::new(Closure(move || {
+        if of_job.load(SeqCst) == 0 {
+            looked.send(()).unwrap();
+            return Step::Wait;
+        }
+        of_caller.store(1, SeqCst);
+        Step::Done
+    })));
+    looks.recv().unwrap();
+    room.store(1, SeqCst);
+    scheduler.wait_until(&mut || found.load(SeqCst) == 1).unwrap();
+}
+
 /// A job that ends when its twin runs too, or after ten seconds, and records which.
 fn meeting(
     twin: Sender<()>,
