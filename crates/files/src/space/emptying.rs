@@ -105,8 +105,8 @@ impl Unzoned {
         self.runs.joinable().saturating_sub(logs)
     }
 
-    /// The span or the islands most worth emptying: what can be written afterwards is more than before, by a
-    /// crumb at least. `None` if nothing is, and where no guards are.
+    /// The span or the islands most worth emptying: what can be written afterwards is more than before.
+    /// `None` if nothing is, and where no guards are.
     pub(super) fn most_worth_emptying(&self) -> Option<Victim> {
         let around = |island| {
             let at_once = self.best_around(island).filter(|emptying| self.is_gain(emptying));
@@ -138,9 +138,10 @@ impl Unzoned {
         best.map(|emptying| emptying.victim)
     }
 
-    /// Whether it is worth it at all (K1).
+    /// Whether it is worth it at all (K1). A little is: what moves makes one island of two, and the next move may
+    /// bring back the guard behind it.
     fn is_gain(&self, emptying: &Emptying) -> bool {
-        self.runs.crumb() <= emptying.gain
+        !emptying.gain.is_zero()
     }
 
     /// The emptying of a span, in which `held` blocks live, if they fit elsewhere.
