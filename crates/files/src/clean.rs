@@ -153,7 +153,15 @@ impl Cleaner {
             }
         };
         if let Some(mut cleaning) = begun {
-            while !cleaning.step(self, u64::MAX)? {}
+            loop {
+                match cleaning.step(self, u64::MAX) {
+                    Ok(false) => {}
+                    Ok(true) => break,
+                    // It found no room where the map knew no better. Another victim may.
+                    Err(FilesError::NoSpace { .. }) if cleaning.is_given_up() => break,
+                    Err(error) => return Err(error),
+                }
+            }
         } else if !self.dissolve_set(SpaceMap::dissolvable_spans)? {
             return Err(no_space.into());
         }
@@ -368,6 +376,13 @@ impl Relocation {
         self.commit(cleaner)?;
         cleaner.counts.cleaned_zone();
         Ok(true)
+    }
+
+    /// Gives up a victim of which nothing could be moved: it is not chosen again before something has been given
+    /// back (K3 of `space::emptying`). Returns false if that cannot be recorded: copies that are given back
+    /// would end it at once.
+    fn is_given_up(&self) -> bool {
+        self.copied().is_zero() && self.space.with(|map| map.keep(self.victim))
     }
 
     /// The blocks that it has taken so far, which come back with the victim in the end.

@@ -32,7 +32,8 @@ impl<'a> RunDraft<'a> {
     pub(super) fn leave_victim(&mut self, space: &SpaceMap) {
         let Some(victim) = space.victim() else { return };
         let after = self.runs.beside(victim.range)[1];
-        let left: Vec<_> = self.runs.parts_in(victim.range).chain(after).collect();
+        let beside = victim.left().filter_map(|run| self.what_is_left_of(run));
+        let left: Vec<_> = self.runs.parts_in(victim.range).chain(after).chain(beside).collect();
         self.used.extend(left.into_iter().map(|run| (run.start, run.len)));
         self.to = victim.to;
     }
@@ -59,10 +60,15 @@ impl<'a> RunDraft<'a> {
         Some(self.take(run, len))
     }
 
-    /// What is left of a run that was `to` once: it is taken from its start on.
+    /// The free run that was `run` once: it is taken from its start on.
+    fn what_is_left_of(&self, run: BlockRange) -> Option<BlockRange> {
+        let last = BlockRange::new(Lba::new(run.end().get() - 1), Blocks::new(1));
+        self.runs.holding(last)
+    }
+
+    /// What this plan may still take of a run that was `to` once.
     fn rest_of(&self, to: BlockRange) -> Option<BlockRange> {
-        let last = BlockRange::new(Lba::new(to.end().get() - 1), Blocks::new(1));
-        let run = self.runs.holding(last)?;
+        let run = self.what_is_left_of(to)?;
         let taken = self.used.get(&run.start).copied().unwrap_or_default().min(run.len);
         Some(BlockRange::new(run.start + taken, run.len - taken))
     }

@@ -51,9 +51,17 @@ pub(crate) struct Victim {
     /// The least and the most that is moved, from the start on. What is left is moved later.
     moved_min: Blocks,
     moved_max: Blocks,
+    /// The runs beside an island that is moved in pieces, if nothing may go there: what comes first makes a
+    /// hole of the one before it, and all will end at the one after it.
+    left: [Option<BlockRange>; 2],
 }
 
 impl Victim {
+    /// The runs that take nothing of what is moved in pieces. They may have become shorter.
+    pub(crate) fn left(&self) -> impl Iterator<Item = BlockRange> {
+        self.left.into_iter().flatten()
+    }
+
     /// What is moved first of the files that have `extents` in it: those at the start, as many as there is room
     /// for. `None` if that is too little, or if one of the others would find no room in the hole that is there
     /// then, or is made: `hole` is as long now, and keeps `guard` free (K2).
@@ -185,12 +193,13 @@ impl Unzoned {
     /// ones that can be written in and after it.
     fn at_once(&self, all: Island, moved: Blocks, inner: Blocks) -> Option<Emptying> {
         let range = all.range();
-        let to = self.run_for(range, moved);
+        let to = self.run_for(range, moved, None);
         let lost = self.lost(range, moved, to);
         let joined = BlockRange::new(all.before.start, all.after.end() - all.before.start);
         let apart = self.runs.size_of(all.before) + inner + moved + lost;
         let gain = self.runs.size_of(joined).saturating_sub(apart);
-        let victim = Victim { range, to, moved_min: Blocks::ZERO, moved_max: range.len };
+        let victim =
+            Victim { range, to, moved_min: Blocks::ZERO, moved_max: range.len, left: [None; 2] };
         let fits = moved + inner + lost <= self.free();
         fits.then_some(Emptying { victim, moved, gain })
     }
@@ -204,25 +213,33 @@ impl Unzoned {
         }
         let joined = BlockRange::new(before.start, after.end() - before.start);
         let (hole, rest) = (self.runs.size_of(before), self.runs.size_of(after));
-        let apart = hole + rest + range.len + self.runs.crumb();
-        let gain = self.runs.size_of(joined).saturating_sub(apart);
+        let joined = self.runs.size_of(joined);
+        let gain = |lost| joined.saturating_sub(hole + rest + range.len + lost);
         // For a table, which may be a little longer than the unit.
         let hole_min = self.runs.class_len() + self.runs.crumb();
-        let victim = if hole_min <= hole {
-            let moved_max = hole.min(range.len);
-            Victim { range, to: Some(before), moved_min: Blocks::ZERO, moved_max }
+        let emptying = if hole_min <= hole {
+            let (moved_max, left) = (hole.min(range.len), [None, Some(after)]);
+            let victim =
+                Victim { range, to: Some(before), moved_min: Blocks::ZERO, moved_max, left };
+            Emptying { victim, moved: range.len, gain: gain(self.runs.crumb()) }
         } else {
             // What makes such a hole, in front of data that need a guard.
             let moved_min = (hole_min + guard).saturating_sub(before.len);
             let moved_min = moved_min.clamp(Blocks::new(1), range.len);
             let moved_max = (moved_min + self.runs.class_len()).min(range.len);
-            let to = self.run_for(range, moved_max);
-            if self.free() < moved_max + rest + self.lost(range, moved_max, to) {
+            let to = self.run_for(range, moved_max, Some(before));
+            // Whether the first files end where so much fits is known when they are looked up.
+            let elsewhere = self.free().saturating_sub(hole + rest);
+            let moved_max = if to.is_some() { moved_max } else { moved_max.min(elsewhere) };
+            if moved_max < moved_min {
                 return None;
             }
-            Victim { range, to, moved_min, moved_max }
+            let lost = self.lost(range, moved_max, to);
+            let left = [Some(before), Some(after)];
+            let victim = Victim { range, to, moved_min, moved_max, left };
+            Emptying { victim, moved: range.len, gain: gain(lost) }
         };
-        Some(Emptying { victim, moved: range.len, gain })
+        Some(emptying)
     }
 
     /// Begins or ends the emptying of `range`.
@@ -245,7 +262,13 @@ impl Unzoned {
             }
             _ => None,
         };
-        let whole = || Victim { range, to: None, moved_min: Blocks::ZERO, moved_max: range.len };
+        let whole = || Victim {
+            range,
+            to: None,
+            moved_min: Blocks::ZERO,
+            moved_max: range.len,
+            left: [None; 2],
+        };
         emptying.map_or_else(whole, |emptying| emptying.victim)
     }
 
@@ -260,10 +283,15 @@ impl Unzoned {
         }
     }
 
-    /// A run for `moved` blocks of `victim`, which is not in it nor after it.
-    fn run_for(&self, victim: BlockRange, moved: Blocks) -> Option<BlockRange> {
+    /// A run for `moved` blocks of `victim`, which is not in it nor after it, and is not `before`.
+    fn run_for(
+        &self,
+        victim: BlockRange,
+        moved: Blocks,
+        before: Option<BlockRange>,
+    ) -> Option<BlockRange> {
         let after = self.runs.beside(victim)[1];
-        let left = self.runs.parts_in(victim).chain(after);
+        let left = self.runs.parts_in(victim).chain(after).chain(before);
         let left = left.map(|run| (run.start, run.len)).collect();
         self.runs.find(moved, Fit::Tightest, &left)
     }
@@ -340,11 +368,12 @@ impl SpaceMap {
         spans.into_iter().flatten().collect()
     }
 
-    /// Records that `victim` is no victim before something has been given back (K3).
-    pub(crate) fn keep(&mut self, victim: BlockRange) {
-        if let Some(unzoned) = &mut self.unzoned {
-            unzoned.kept.push(victim);
-        }
+    /// Records that `victim` is no victim before something has been given back (K3). Returns false on a drive
+    /// with zones, where nothing is recorded.
+    pub(crate) fn keep(&mut self, victim: BlockRange) -> bool {
+        let Some(unzoned) = &mut self.unzoned else { return false };
+        unzoned.kept.push(victim);
+        true
     }
 
     /// Takes the victim that is being cleaned, whose files have `extents` in it, in order. Returns what is
