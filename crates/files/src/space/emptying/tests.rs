@@ -115,3 +115,31 @@ fn a_long_island_moves_in_pieces() {
     map.set_cleaning(island, true);
     assert_eq!(map.take_victim(island, &long), None);
 }
+
+#[test]
+fn a_first_piece_moves_where_its_files_fit_though_longer_ones_would_not() {
+    // Two holes elsewhere hold a file together, and no more. No hole holds a file and a crumb.
+    let files: Vec<BlockRange> = (0..10).map(|n| range(64 + n * 16, 16)).collect();
+    let mut all = vec![range(0, 32)];
+    all.extend(&files);
+    all.extend([range(256, 224), range(504, 224), range(752, 248)]);
+    let mut map = holding(&all);
+    let hole = |start, len| range(start, len);
+    let sizes = [hole(32, 32), hole(224, 32), hole(480, 24), hole(728, 24)];
+    let size = |run: &BlockRange| inner(&map).runs.size_of(*run);
+    assert_eq!(sizes.iter().map(size).collect::<Vec<_>>(), [16, 16, 8, 8].map(Blocks::new));
+    let island = range(64, 160);
+    let victim = chosen(&map).expect("a piece");
+    assert_eq!((victim.range, victim.to, victim.moved_max), (island, None, Blocks::new(16)));
+    assert_eq!(victim.left().collect::<Vec<_>>(), [hole(32, 32), hole(224, 32)]);
+    map.set_cleaning(island, true);
+    assert_eq!(map.take_victim(island, &files), Some(range(64, 16)));
+}
+
+#[test]
+fn a_little_is_worth_it_in_need() {
+    // An island before a gap that guards nothing: behind it, the next guard comes back.
+    let map = holding(&[range(0, 32), range(80, 15), range(98, 902)]);
+    let victim = chosen(&map).expect("a block comes back");
+    assert_eq!((victim.range, victim.to), (range(80, 15), Some(range(32, 48))));
+}
