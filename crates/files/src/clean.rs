@@ -157,8 +157,8 @@ impl Cleaner {
                 match cleaning.step(self, u64::MAX) {
                     Ok(false) => {}
                     Ok(true) => break,
-                    // It found no room where the map knew no better. Another victim may.
-                    Err(FilesError::NoSpace { .. }) if cleaning.is_given_up() => break,
+                    // Another writer took the room that was there when it began (K4).
+                    Err(FilesError::NoSpace { .. }) => return Err(no_space.into()),
                     Err(error) => return Err(error),
                 }
             }
@@ -235,7 +235,13 @@ impl Cleaner {
             extents.sort();
             // This ends: what is not taken is not chosen again before something has been given back.
             let taken = self.space.with(|map| {
-                let taken = map.take_victim(victim, &extents);
+                let taken = map.take_victim(victim, &extents).filter(|taken| {
+                    let fits = self.is_room_for(map, &files, *taken);
+                    if !fits {
+                        map.keep(victim);
+                    }
+                    fits
+                });
                 if taken.is_none() {
                     map.set_cleaning(victim, false);
                 }
@@ -260,6 +266,24 @@ impl Cleaner {
                 moved: Vec::new(),
             });
         }
+    }
+
+    /// Whether all of `files` in `victim` find room elsewhere, as the map is (K4). Where there are zones, that is
+    /// seen when a victim is chosen.
+    fn is_room_for(&self, map: &SpaceMap, files: &[&FileRecord], victim: BlockRange) -> bool {
+        if !self.placement.moves_sets() {
+            return true;
+        }
+        let mut requests = Vec::new();
+        for file in files {
+            let moved = file.extents.iter().filter(|extent| extent.range().overlaps(victim));
+            requests.extend(moved.map(|extent| FileRequest {
+                len_bytes: extent.len_bytes,
+                hints: file.hints(),
+                is_moved: true,
+            }));
+        }
+        self.placement.plan(map, &requests).is_ok()
     }
 
     /// The longest piece of an extent that is planned at once.
@@ -376,13 +400,6 @@ impl Relocation {
         self.commit(cleaner)?;
         cleaner.counts.cleaned_zone();
         Ok(true)
-    }
-
-    /// Gives up a victim of which nothing could be moved: it is not chosen again before something has been given
-    /// back (K3 of `space::emptying`). Returns false if that cannot be recorded: copies that are given back
-    /// would end it at once.
-    fn is_given_up(&self) -> bool {
-        self.copied().is_zero() && self.space.with(|map| map.keep(self.victim))
     }
 
     /// The blocks that it has taken so far, which come back with the victim in the end.

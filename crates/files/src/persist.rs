@@ -22,10 +22,11 @@ use crate::placement::{FileRequest, Placement, Planned, claim_of};
 use crate::placer::{ChunkError, Placer, UnwrittenRuns};
 use crate::reclaim::Reclaimer;
 use crate::rewrite::{BatchProgress, Content, Rewriter, TrackFile, TrackWriteError};
-use crate::space::{Levels, LevelsOfStream, Space};
+use crate::space::{Claim, Levels, LevelsOfStream, Space};
 use crate::stats::Counts;
 use imbrex_disk::BlockRange;
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -314,12 +315,22 @@ impl TableWriter {
         outcome
     }
 
-    /// Plans `requests` and takes the blocks of the plan; cleans if they do not fit otherwise.
+    /// Whether `requests` are tables of a compaction, which give back more than they take, and are refused for
+    /// what is kept for cleaning.
+    fn may_take_what_is_kept(&self, requests: &[FileRequest]) -> bool {
+        let replaces =
+            |request: &FileRequest| request.claim() == Claim::Reserve && request.hints.level > 0;
+        self.placement.moves_sets() && requests.iter().all(replaces)
+    }
+
+    /// Plans `requests` and takes the blocks of the plan; cleans if they do not fit otherwise. If no cleaning
+    /// helps, what is kept for cleaning goes to tables that replace others (K5 of `space::emptying`).
     fn allocate(
         &self,
         requests: &[FileRequest],
         ids: &[FileId],
     ) -> Result<(Vec<Placed>, Vec<Above>), FilesError> {
+        let mut requests = Cow::Borrowed(requests);
         loop {
             let levels = self.rewriter.as_ref().map(|_| {
                 let namespace = &self.committer.lock().namespace;
@@ -336,19 +347,30 @@ impl TableWriter {
                 if let Some(levels) = levels {
                     map.set_levels(levels);
                 }
-                let planned = self.placement.plan(map, requests);
+                let planned = self.placement.plan(map, &requests);
                 let plan = planned.map_err(|no_space| (no_space, map.gains()))?;
                 assert!(plan.len() == requests.len(), "a plan answers every request");
                 let above = |extent: &Extent| map.live_above(extent.range());
                 let of_file = |planned: &Planned| planned.extents.iter().map(above).collect();
                 let above: Vec<Above> = plan.iter().map(of_file).collect();
                 above.iter().flatten().for_each(|ranges| map.pin(ranges));
-                Ok((self.placer.take_plan(map, plan, requests, ids), above))
+                Ok((self.placer.take_plan(map, plan, &requests, ids), above))
             });
             match planned {
                 Ok(placed) => return Ok(placed),
                 Err((no_space, gains)) => {
-                    self.cleaner.make_room(claim_of(requests), no_space, gains)?;
+                    match self.cleaner.make_room(claim_of(&requests), no_space, gains) {
+                        Ok(()) => {}
+                        Err(FilesError::NoSpace { .. })
+                            if self.may_take_what_is_kept(&requests) =>
+                        {
+                            requests
+                                .to_mut()
+                                .iter_mut()
+                                .for_each(|request| request.is_moved = true);
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
             }
         }

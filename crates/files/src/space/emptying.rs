@@ -20,6 +20,11 @@
 //!       what is left is worth more than before, so it is next.
 //!   K3  What cannot be moved is not chosen again: for good if it cannot be read, and otherwise until
 //!       something has been given back.
+//!   K4  Nothing is copied before all files that move have been planned, as the map is. What is chosen here
+//!       may not fit: this counts blocks, and a file takes the whole rest of a run that is too short for
+//!       another.
+//!   K5  If nothing is worth emptying, tables of a compaction take what is kept for it: they are placed alone,
+//!       as moved files are, and give back more than they take. Else a full drive could be compacted no more.
 //!
 //! Not here: the moving (`clean`), and when it is due (`placement`).
 
@@ -343,7 +348,7 @@ impl SpaceMap {
     pub(crate) fn span_in_need(&self) -> Option<BlockRange> {
         let unzoned = self.unzoned.as_ref()?;
         match unzoned.runs.guard_len() {
-            Blocks::ZERO => unzoned.spans.deadest(self.free()),
+            Blocks::ZERO => unzoned.spans.deadest(self.free(), &unzoned.kept),
             _ => Some(unzoned.most_worth_emptying()?.range),
         }
     }

@@ -358,7 +358,8 @@ impl SpaceMap {
 
     /// See `Spans::most_worth_moving`.
     pub(crate) fn span_worth_moving(&self) -> Option<BlockRange> {
-        self.unzoned.as_ref()?.spans.most_worth_moving(self.free(), self.runs())
+        let unzoned = self.unzoned.as_ref()?;
+        unzoned.spans.most_worth_moving(self.free(), self.runs(), &unzoned.kept)
     }
 
     /// See `Spans::dissolvable`.

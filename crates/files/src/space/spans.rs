@@ -81,9 +81,9 @@ impl Spans {
     }
 
     /// The span with the most dead blocks whose files can all be moved and take no more than
-    /// `free`. Ties go to the lower one.
-    pub(crate) fn deadest(&self, free: Blocks) -> Option<BlockRange> {
-        let mut spans = self.by_dead();
+    /// `free`, and that is none of `kept`. Ties go to the lower one.
+    pub(crate) fn deadest(&self, free: Blocks, kept: &[BlockRange]) -> Option<BlockRange> {
+        let mut spans = self.by_dead().filter(|(range, _)| !kept.contains(range));
         spans.find(|(_, span)| span.is_movable(free)).map(|(range, _)| range)
     }
 
@@ -119,8 +119,13 @@ impl Spans {
 
     /// The span whose files are most worth moving to free space, if one is worth it: for each block that
     /// moves, at least one comes back that holds no set now. That is what is dead in the span, and the
-    /// fragments of `runs` beside it, which it joins. Ties go to the lower span.
-    pub(crate) fn most_worth_moving(&self, free: Blocks, runs: &FreeRuns) -> Option<BlockRange> {
+    /// fragments of `runs` beside it, which it joins. Ties go to the lower span. None of `kept` is chosen.
+    pub(crate) fn most_worth_moving(
+        &self,
+        free: Blocks,
+        runs: &FreeRuns,
+        kept: &[BlockRange],
+    ) -> Option<BlockRange> {
         let mean_len = Blocks::new(self.len.get().checked_div(self.by_start.len() as u64)?);
         let fragments = || runs.shorter_than(mean_len).take(LOOK_COUNT_MAX);
         let beside = fragments().flat_map(|run| {
@@ -133,6 +138,7 @@ impl Spans {
         };
         let all = self.by_dead().take(LOOK_COUNT_MAX).chain(beside);
         let all = all.filter(|(_, span)| span.is_movable(free) && !span.held.is_zero());
+        let all = all.filter(|(range, _)| !kept.contains(range));
         let gains = all.map(|(range, span)| (range, span.held, gain(range, span)));
         let best =
             gains.filter(|(_, held, gain)| held <= gain).max_by_key(|(range, held, gain)| {

@@ -57,7 +57,8 @@ pub(crate) struct Unzoned {
     pub(super) victim: Option<Victim>,
     /// Data that cannot be read, and so not be moved.
     pub(super) staying: Vec<BlockRange>,
-    /// What cleaning does not empty before something has been given back: anything but files is held there.
+    /// What cleaning does not empty before something has been given back: anything but files is held there, or
+    /// there is no room for its files elsewhere.
     pub(super) kept: Vec<BlockRange>,
     pub(super) tracks: Option<TrackMap>,
 }

@@ -4,6 +4,7 @@ mod copies;
 mod crowded;
 mod cuts;
 mod damage;
+mod kept;
 mod killed;
 pub(crate) mod meanwhile;
 mod read_only;
