@@ -230,6 +230,9 @@ pub struct SpaceUse {
     pub ordinary_bytes: u64,
     /// The same for all other writes, which leave only what cleaning itself needs.
     pub upkeep_bytes: u64,
+    /// What such writes take in the last resort, if nothing is worth cleaning: that, and what cleaning needs
+    /// where files share runs. Else the same as `upkeep_bytes`.
+    pub lent_bytes: u64,
     /// The least that a new file takes, however short it is, where files share no zone; otherwise
     /// 0.
     pub grain_bytes: u64,

@@ -475,9 +475,11 @@ impl Files for FileLayer {
 
     fn space(&self) -> SpaceUse {
         let catalog = self.inner.committer.catalog_use();
-        let has_units = self.inner.placement.moves_sets() || self.inner.rewriter.is_some();
+        let moves_sets = self.inner.placement.moves_sets();
+        let has_units = moves_sets || self.inner.rewriter.is_some();
         self.inner.space.with(|map| {
             let reserve = map.reserve().min(map.free());
+            let upkeep = map.free_once_clean(Claim::Reserve);
             SpaceUse {
                 capacity_bytes: map.capacity().bytes(),
                 live_bytes: map.held().bytes(),
@@ -487,7 +489,9 @@ impl Files for FileLayer {
                 free_bytes: if catalog.is_crowded() { reserve } else { map.free() }.bytes(),
                 reserve_bytes: reserve.bytes(),
                 ordinary_bytes: map.free_once_clean(Claim::Normal).bytes(),
-                upkeep_bytes: map.free_once_clean(Claim::Reserve).bytes(),
+                upkeep_bytes: upkeep.bytes(),
+                lent_bytes: if moves_sets { upkeep.max(map.lent_once_clean()) } else { upkeep }
+                    .bytes(),
                 grain_bytes: map.grain().bytes(),
                 unit_bytes: if has_units { map.runs().class_len().bytes() } else { 0 },
                 catalog,

@@ -315,16 +315,16 @@ impl TableWriter {
         outcome
     }
 
-    /// Whether `requests` are tables of a compaction, which give back more than they take, and are refused for
-    /// what is kept for cleaning.
+    /// Whether `requests` are tables that replace others, or a log, and are refused for what is kept for cleaning.
     fn may_take_what_is_kept(&self, requests: &[FileRequest]) -> bool {
-        let replaces =
-            |request: &FileRequest| request.claim() == Claim::Reserve && request.hints.level > 0;
-        self.placement.moves_sets() && requests.iter().all(replaces)
+        let needed = requests.iter().map(FileRequest::blocks).sum();
+        self.placement.moves_sets()
+            && claim_of(requests) == Claim::Reserve
+            && self.space.with(|map| map.lends(needed))
     }
 
     /// Plans `requests` and takes the blocks of the plan; cleans if they do not fit otherwise. If no cleaning
-    /// helps, what is kept for cleaning goes to tables that replace others (K5 of `space::emptying`).
+    /// helps, what is kept for cleaning goes to tables that replace others, or a log (K5 of `space::emptying`).
     fn allocate(
         &self,
         requests: &[FileRequest],

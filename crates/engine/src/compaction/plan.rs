@@ -107,6 +107,17 @@ pub(crate) struct Stop {
     pub(crate) len_bytes: u64,
 }
 
+/// What a compaction surely gives back at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivesBack {
+    /// More zones than it takes.
+    Zones,
+    /// What its deletes hide.
+    Hidden,
+    /// Perhaps as much as it takes.
+    Unknown,
+}
+
 /// A compaction to run, with every decision made.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -204,6 +215,25 @@ impl Plan {
         let hidden_count = hidden_count.min(base.entry_count);
         let hidden_bytes = share_of(base.len_bytes, hidden_count, base.entry_count);
         merged(|sum| sum.flash_put_bytes).saturating_sub(hidden_bytes)
+    }
+
+    /// What the plan gives back.
+    pub(crate) fn gives_back(
+        &self,
+        grain_bytes: u64,
+        table_len_bytes: u64,
+        facts: &dyn TableFacts,
+    ) -> GivesBack {
+        let hides = |slot: &Arc<TableSlot>| {
+            slot.meta.delete_count > 0 || slot.meta.range_tombstone_count > 0
+        };
+        if self.is_gaining(grain_bytes, table_len_bytes, facts) {
+            GivesBack::Zones
+        } else if self.tables().any(hides) {
+            GivesBack::Hidden
+        } else {
+            GivesBack::Unknown
+        }
     }
 
     /// Whether the plan frees more than it takes: zones; if tables share zones, only a piece of a

@@ -1,7 +1,7 @@
 //! The facts that a policy decides from, and the trait of all policies.
 
 use crate::compaction::busy::Busy;
-use crate::compaction::plan::{Plan, TableFacts, Windows, Work};
+use crate::compaction::plan::{GivesBack, Plan, TableFacts, Windows, Work};
 use crate::options::{CompactionKind, KeyspaceOptions};
 use crate::version::{LEVEL_COUNT, RunId, TableId, TableMeta, TableSlot, Version};
 use bytes::Bytes;
@@ -14,20 +14,29 @@ pub(crate) struct Room {
     pub(crate) len_bytes: u64,
     /// For a compaction that frees more zones than it takes.
     pub(crate) gaining_len_bytes: u64,
+    /// For one with deletes, which gives back what they hide. Without them more data would come instead.
+    pub(crate) hiding_len_bytes: u64,
     /// The smallest space of a table if tables share no zone; otherwise 0.
     pub(crate) grain_bytes: u64,
 }
 
 impl Room {
-    /// The room for a compaction that frees zones, or for any other.
-    pub(crate) fn of(&self, is_gaining: bool) -> u64 {
-        if is_gaining { self.gaining_len_bytes } else { self.len_bytes }
+    pub(crate) fn of(&self, gives_back: GivesBack) -> u64 {
+        match gives_back {
+            GivesBack::Zones => self.gaining_len_bytes,
+            GivesBack::Hidden => self.hiding_len_bytes,
+            GivesBack::Unknown => self.len_bytes,
+        }
     }
 
     /// Unlimited room.
     #[cfg(test)]
-    pub(crate) const UNBOUNDED: Room =
-        Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, grain_bytes: 0 };
+    pub(crate) const UNBOUNDED: Room = Room {
+        len_bytes: u64::MAX,
+        gaining_len_bytes: u64::MAX,
+        hiding_len_bytes: u64::MAX,
+        grain_bytes: 0,
+    };
 }
 
 /// The facts that a policy decides from.
@@ -62,8 +71,14 @@ impl Situation<'_> {
     pub(crate) fn fits(&self, plan: &Plan) -> bool {
         let table_len_bytes = self.options.table_len_bytes;
         let cost_bytes = plan.cost_bytes(self.room.grain_bytes, table_len_bytes);
-        let has_room = cost_bytes <= self.room.of(self.is_gaining(plan));
+        let has_room = cost_bytes <= self.room_for(plan);
         plan.work == Work::Move || has_room && self.has_slack_for(plan)
+    }
+
+    /// The room for the outputs of a plan.
+    pub(crate) fn room_for(&self, plan: &Plan) -> u64 {
+        let table_len_bytes = self.options.table_len_bytes;
+        self.room.of(plan.gives_back(self.room.grain_bytes, table_len_bytes, self.facts))
     }
 
     /// Whether what the plan may add for good is no more than may still be written, or half of the room that

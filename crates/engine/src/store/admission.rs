@@ -36,6 +36,7 @@
 
 use super::{Store, gate};
 use crate::EngineError;
+use crate::compaction::plan::GivesBack;
 use crate::compaction::situation::Room;
 use crate::error::{FOR_THE_LOGS, IN_THE_CATALOG};
 use crate::store::due;
@@ -207,13 +208,13 @@ impl Store {
     pub(crate) fn check_room_for_outputs(
         &self,
         lens_bytes: impl Iterator<Item = u64>,
-        is_gaining: bool,
+        gives_back: GivesBack,
     ) -> Result<(), EngineError> {
         let grain_bytes = self.files.space().grain_bytes;
         // A compaction may take space for which puts and deletes were admitted.
         self.refresh_space();
         let needed_bytes = lens_bytes.map(|len| len.next_multiple_of(grain_bytes.max(1))).sum();
-        let free_bytes = self.admission().room_beside_memory().of(is_gaining);
+        let free_bytes = self.admission().room_beside_memory().of(gives_back);
         if needed_bytes <= free_bytes {
             self.compacting.written_bytes.fetch_add(needed_bytes, Ordering::Relaxed);
             return Ok(());

@@ -317,7 +317,7 @@ impl Admission {
             0 => {
                 let more_bytes = 2 * (len_bytes + long_keys.len_bytes);
                 let more_bytes = more_bytes + self.limits.deletes_len_bytes / 2;
-                (self.in_memory.tables_len_bytes + more_bytes, space.upkeep_bytes)
+                (self.in_memory.tables_len_bytes + more_bytes, self.free_for_deletes())
             }
             grain_bytes => {
                 let kept_bytes = self.kept_bytes() + (1 + OUTPUTS_KEPT) * grain_bytes;
@@ -325,6 +325,14 @@ impl Admission {
             }
         };
         Shortage::check(Place::Drive, needed_bytes, free_bytes)
+    }
+
+    /// What deletes may use where files share runs: they leave half of what is lent to the merge that gives back
+    /// what they hide.
+    fn free_for_deletes(&self) -> u64 {
+        let SpaceUse { upkeep_bytes, lent_bytes, .. } = self.space;
+        let is_lent = upkeep_bytes < lent_bytes && !self.holds.has_checkpoint;
+        if is_lent { upkeep_bytes.max(lent_bytes / 2) } else { upkeep_bytes }
     }
 
     /// Whether at least half of an empty drive of `drive_len_bytes` can be filled before puts are
@@ -377,6 +385,7 @@ impl Admission {
         Room {
             len_bytes: room.len_bytes.min(self.holds.room_max_bytes),
             gaining_len_bytes: room.gaining_len_bytes.min(self.holds.room_max_bytes),
+            hiding_len_bytes: room.hiding_len_bytes.min(self.holds.room_max_bytes),
             ..room
         }
     }
@@ -392,18 +401,31 @@ impl Admission {
             let is_free = self.is_memory_short() && !self.holds.has_checkpoint;
             let kept_bytes = if is_free { 0 } else { kept_bytes };
             let len_bytes = space.upkeep_bytes.saturating_sub(kept_bytes);
-            // What gives its room back at its end may take that of memory meanwhile: a flush that
-            // finds none tries again, and a crash gives it back.
-            let gaining_bytes =
-                if self.holds.has_checkpoint { len_bytes } else { space.upkeep_bytes };
-            return Room { len_bytes, gaining_len_bytes: gaining_bytes, grain_bytes };
+            let (gaining_len_bytes, hiding_len_bytes) = match self.holds.has_checkpoint {
+                true => (len_bytes, len_bytes),
+                // What gives its room back at its end may take that of memory meanwhile: a flush that
+                // finds none tries again, and a crash gives it back.
+                false => (space.upkeep_bytes, self.len_for_hiding(len_bytes, kept_bytes)),
+            };
+            return Room { len_bytes, gaining_len_bytes, hiding_len_bytes, grain_bytes };
         }
         let all_bytes = space.free_bytes.saturating_sub(self.kept_bytes());
         // A compaction may free nothing while a reader holds its inputs. So it leaves what a delete
         // in each keyspace needs.
         let deletes = self.in_memory.keyspace_count + 1 + OUTPUTS_KEPT;
         let len_bytes = all_bytes.saturating_sub(deletes * grain_bytes);
-        Room { len_bytes, gaining_len_bytes: all_bytes, grain_bytes }
+        Room { len_bytes, gaining_len_bytes: all_bytes, hiding_len_bytes: len_bytes, grain_bytes }
+    }
+
+    /// What a merge with deletes may take: `len_bytes`, or if no merge fits there, what is lent. Of that it leaves
+    /// what memory and deletes need, if a merge fits there.
+    fn len_for_hiding(&self, len_bytes: u64, kept_bytes: u64) -> u64 {
+        let lent_bytes = self.space.lent_bytes;
+        let is_enough = |len_bytes: &u64| self.in_memory.merge_len_bytes <= *len_bytes;
+        if is_enough(&len_bytes) || lent_bytes <= self.space.upkeep_bytes {
+            return len_bytes;
+        }
+        Some(lent_bytes.saturating_sub(kept_bytes)).filter(is_enough).unwrap_or(lent_bytes)
     }
 
     /// Whether the tables of all memtables find no room.

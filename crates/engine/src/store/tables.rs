@@ -4,7 +4,7 @@ use super::Store;
 use crate::EngineError;
 use crate::batch::KeyspaceId;
 use crate::compaction::merge::output::{Moment, TableHome};
-use crate::compaction::plan::TableFacts;
+use crate::compaction::plan::{GivesBack, TableFacts};
 use crate::table::TableProperties;
 use crate::version::{TableId, TableSlot};
 use imbrex_files::{FileBuffer, FilesError, Persisted, UnitId};
@@ -63,8 +63,8 @@ impl TableHome for Store {
         TableId(self.new_id())
     }
 
-    fn check_room(&self, tables: &[FileBuffer], is_gaining: bool) -> Result<(), EngineError> {
-        self.check_room_for_outputs(tables.iter().map(FileBuffer::len_bytes), is_gaining)
+    fn check_room(&self, tables: &[FileBuffer], gives_back: GivesBack) -> Result<(), EngineError> {
+        self.check_room_for_outputs(tables.iter().map(FileBuffer::len_bytes), gives_back)
     }
 
     fn moment(&self, keyspace: KeyspaceId, table: TableId, len_bytes: u64) -> Option<Moment> {

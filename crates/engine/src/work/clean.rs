@@ -36,6 +36,7 @@ use self::liveness::{Liveness, Value};
 use self::reading::Reading;
 use crate::EngineError;
 use crate::compaction::merge::output::TableHome;
+use crate::compaction::plan::GivesBack;
 use crate::key::{Kind, Seq, Trailer};
 use crate::options::Compression;
 use crate::store::cleaning::DueCleaning;
@@ -174,7 +175,7 @@ impl Cleaning {
             }
             builder.set_origin(store.origin_of_moved(keyspace, table), None);
             let (file, properties) = builder.finish();
-            store.check_room(std::slice::from_ref(&file), true)?;
+            store.check_room(std::slice::from_ref(&file), GivesBack::Zones)?;
             let len_bytes = file.len_bytes();
             let what = format!("write {}", file.name());
             add = store.files.persist(vec![file]).map_err(EngineError::files(what))?;

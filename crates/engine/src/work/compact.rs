@@ -135,10 +135,10 @@ impl Running {
     fn output_spec(&self, store: &Store, output: &Output, replaced: &Arc<[u64]>) -> OutputSpec {
         let grain_bytes = store.files.space().grain_bytes;
         let table_len_bytes = self.keyspace.fitted.table_len_bytes;
-        let is_gaining = self.plan.is_gaining(grain_bytes, table_len_bytes, store);
+        let gives_back = self.plan.gives_back(grain_bytes, table_len_bytes, store);
         let (streams, cuts) = self.streams_of(output);
         OutputSpec {
-            source: Source::Tables { is_gaining },
+            source: Source::Tables { gives_back },
             keyspace: self.keyspace.id,
             level: output.level,
             run: output.run,

@@ -2,7 +2,7 @@
 
 use super::policy::FileRequest;
 use crate::hints::{Hints, Tier};
-use crate::space::{Fit, NoSpace, SpaceMap};
+use crate::space::{Claim, Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks};
 
 /// The first piece of a log of unknown length: 1 MiB.
@@ -18,6 +18,17 @@ pub(super) fn plan_log(
     fit: Fit,
 ) -> Result<BlockRange, NoSpace> {
     let claim = FileRequest { len_bytes: 1, hints: *hints, is_moved: false }.claim();
+    plan_log_as(claim, space, hints, owned, fit)
+}
+
+/// The same for a given claim.
+pub(super) fn plan_log_as(
+    claim: Claim,
+    space: &SpaceMap,
+    hints: &Hints,
+    owned: Blocks,
+    fit: Fit,
+) -> Result<BlockRange, NoSpace> {
     let expected = Blocks::holding(hints.expected_len_bytes.unwrap_or(0)).saturating_sub(owned);
     let wanted = match hints.tier {
         // Other logs were promised their room, so this one takes only what it is expected to need.

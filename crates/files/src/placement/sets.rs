@@ -36,6 +36,7 @@ use super::options::PlacementOptions;
 use super::policy::{FileRequest, Placement, Planned, UNITS_NEEDED, Urgency, admit, claim_of};
 use crate::extent::{Extent, fill};
 use crate::hints::{GroupId, Hints};
+use crate::room::CommitKind;
 use crate::space::{Claim, Fit, NoSpace, SpaceMap};
 use imbrex_disk::{BlockRange, Blocks, Geometry, Rule};
 use std::fmt::Debug;
@@ -98,7 +99,15 @@ impl<P: SetPolicy> Placement for InSets<P> {
         hints: &Hints,
         owned: Blocks,
     ) -> Result<Vec<BlockRange>, NoSpace> {
-        growing::plan_log(space, hints, owned, self.0.fit()).map(|run| vec![run])
+        let fit = self.0.fit();
+        let planned = growing::plan_log(space, hints, owned, fit).or_else(|no_space| {
+            // K5 of `space::emptying`.
+            let is_lent = hints.purpose != CommitKind::Ordinary && space.span_in_need().is_none();
+            let lent = || growing::plan_log_as(Claim::Cleaning, space, hints, owned, fit).ok();
+            let lent = is_lent.then(lent).flatten();
+            lent.filter(|run| space.lends(space.cost_of_log(*run))).ok_or(no_space)
+        });
+        planned.map(|run| vec![run])
     }
 
     /// Chooses what is emptied if a write needs room, and before that what is worth moving.

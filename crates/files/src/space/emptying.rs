@@ -23,8 +23,10 @@
 //!   K4  Nothing is copied before all files that move have been planned, as the map is. What is chosen here
 //!       may not fit: this counts blocks, and a file takes the whole rest of a run that is too short for
 //!       another.
-//!   K5  If nothing is worth emptying, tables of a compaction take what is kept for it: they are placed alone,
-//!       as moved files are, and give back more than they take. Else a full drive could be compacted no more.
+//!   K5  If nothing is worth emptying, what is kept for it goes to the tables of flushes and compactions, which
+//!       are placed alone, as moved files are, and to logs. A merge gives back more than it takes, a flush gives
+//!       back a log, and a log is for deletes: the caller leaves half to a merge. A part stays, with
+//!       which an island moves once there is a hole. Else a full drive could be compacted no more.
 //!
 //! Not here: the moving (`clean`), and when it is due (`placement`).
 

@@ -5,8 +5,8 @@
 //!                       '---------- the reserve ---------------------'
 //! ```
 
-use super::SpaceMap;
 use super::emptying::GUARDS_PER_ISLAND;
+use super::{Claim, SpaceMap};
 use imbrex_disk::Blocks;
 
 /// The reserve in zones, where files share no zone; a fifth of it is for logs alone. The engine
@@ -21,6 +21,9 @@ const SET_UNITS_KEPT: u64 = 7;
 /// So many guards, or this part of the drive, are kept for moving islands together.
 const GUARDS_KEPT: u64 = 8;
 const CAPACITY_PER_KEPT: u64 = 32;
+
+/// Of what is kept for cleaning, this part is not lent.
+const FLOOR_PARTS_KEPT: u64 = 4;
 
 impl SpaceMap {
     /// Makes the reserve coarse enough for a policy that gives every file zones of its own.
@@ -49,6 +52,21 @@ impl SpaceMap {
         if let Some(unzoned) = &mut self.unzoned {
             unzoned.runs.count_islands_up_to(len_max);
         }
+    }
+
+    /// Whether what is kept for cleaning may go to `needed` blocks of other writes: a part stays, with which a
+    /// first island moves (K5 of `emptying`).
+    pub(crate) fn lends(&self, needed: Blocks) -> bool {
+        needed + self.kept_when_lent() <= self.free()
+    }
+
+    /// What other writes may use once all is cleaned, and what is kept for it is lent.
+    pub(crate) fn lent_once_clean(&self) -> Blocks {
+        self.free_once_clean(Claim::Cleaning).saturating_sub(self.kept_when_lent())
+    }
+
+    fn kept_when_lent(&self) -> Blocks {
+        Blocks::new(self.cleaning_floor.get() / FLOOR_PARTS_KEPT)
     }
 
     /// Keeps no top tracks for logs: the drive has a flash drive beside it, and they are there. A log for

@@ -20,26 +20,25 @@ fn fill(
     unreachable!("a drive is full in the end")
 }
 
-/// A full drive on which no two islands are worth moving takes what a compaction writes, and so comes back.
-/// What a flush writes replaces nothing that takes as much, and stays out.
+/// A full drive on which no two islands are worth moving takes what a compaction or a flush writes, and so comes
+/// back. What a put writes stays out.
 #[test]
-fn tables_of_a_compaction_take_what_is_kept_for_cleaning() {
+fn tables_that_replace_others_take_what_is_kept_for_cleaning() {
     let stage = shingled(1600, 8, 2, 0);
     let files = stage.format_small("dynamic-bands").unwrap();
     // Without holes there is nothing to empty.
-    let put_count = fill(&files, "put", 16, |files, name, blocks| put(files, name, blocks, 1));
-    fill(&files, "flush", 1, |files, name, blocks| put_upkeep(files, name, blocks, 0));
-    let kept_bytes = files.space().free_bytes;
-    let merged =
+    let put_count = fill(&files, "put", 1, |files, name, blocks| put(files, name, blocks, 1));
+    let kept = files.space().free_bytes;
+    let merged_count =
         fill(&files, "merged", 16, |files, name, blocks| put_upkeep(files, name, blocks, 1));
-    assert!(merged > 0, "{kept_bytes} bytes were kept");
-    assert!(files.space().free_bytes < kept_bytes);
-    assert!(put_upkeep(&files, "late", 1, 0).is_err());
+    let left = files.space().free_bytes;
+    assert!(0 < left && left < kept / 2, "{left} of {kept} bytes are left");
+    assert!(put(&files, "late", 1, 1).is_err());
     // The inputs are given back.
     let inputs: Vec<_> = (0..put_count).map(|n| format!("put{n}")).collect();
     remove(&files, &inputs.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
-    put_upkeep(&files, "late", 1, 0).unwrap();
-    for n in 0..merged {
+    put(&files, "late", 1, 1).unwrap();
+    for n in 0..merged_count {
         let name = format!("merged{n}");
         verify(&files, &name, &name).unwrap();
     }

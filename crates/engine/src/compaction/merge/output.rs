@@ -13,6 +13,7 @@ use crate::band::Band;
 use crate::batch::KeyspaceId;
 use crate::compaction::merge::streams::Streams;
 use crate::compaction::merge::value_moves::ValueMoves;
+use crate::compaction::plan::GivesBack;
 use crate::compaction::policy::sets;
 use crate::key::{Kind, Trailer};
 use crate::metrics::OutputTable;
@@ -82,8 +83,8 @@ pub(crate) enum Source {
     Memory,
     /// Logs that are replayed while a store opens.
     Logs,
-    /// Other tables. Such a merge can wait for space; `is_gaining` means that it frees zones.
-    Tables { is_gaining: bool },
+    /// Other tables. Such a merge can wait for space.
+    Tables { gives_back: GivesBack },
 }
 
 impl Source {
@@ -107,12 +108,11 @@ pub(crate) trait TableHome {
     /// Returns a number that no table, log or group has used before.
     fn new_table_id(&self) -> TableId;
 
-    /// Checks that the drive still has room for `tables` of a compaction. `is_gaining` means that
-    /// the compaction frees zones.
+    /// Checks that the drive still has room for `tables` of a compaction.
     ///
     /// # Errors
     /// [`EngineError::NoSpace`].
-    fn check_room(&self, tables: &[FileBuffer], is_gaining: bool) -> Result<(), EngineError>;
+    fn check_room(&self, tables: &[FileBuffer], gives_back: GivesBack) -> Result<(), EngineError>;
 
     /// The state of the store, for the finished `table` of `len_bytes` to record; see [`Origin`].
     /// `None` if the table is for no store.
@@ -442,8 +442,8 @@ impl OutputWriter {
     fn persist(&mut self, home: &dyn TableHome) -> Result<(), EngineError> {
         let held = std::mem::take(&mut self.held);
         let Some(first) = held.first() else { return Ok(()) };
-        if let Source::Tables { is_gaining } = self.spec.source {
-            home.check_room(&held, is_gaining)?;
+        if let Source::Tables { gives_back } = self.spec.source {
+            home.check_room(&held, gives_back)?;
         }
         let what = format!("write {} tables from {} on", held.len(), first.name());
         self.files.extend(home.persist(held).map_err(EngineError::files(what))?);

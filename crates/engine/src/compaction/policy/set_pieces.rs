@@ -56,7 +56,12 @@ pub(super) fn begin(situation: &Situation<'_>) -> Option<Plan> {
     if !may_begin {
         return None;
     }
-    let room = Room { len_bytes: u64::MAX, gaining_len_bytes: u64::MAX, ..situation.room };
+    let room = Room {
+        len_bytes: u64::MAX,
+        gaining_len_bytes: u64::MAX,
+        hiding_len_bytes: u64::MAX,
+        ..situation.room
+    };
     let wanted = Leveled.plan(&Situation { room, ..*situation })?;
     first_piece(situation, &wanted).or_else(|| {
         let others = other_victims(situation, &wanted);
@@ -143,7 +148,7 @@ fn run_of(situation: &Situation<'_>, level: u8, victim: &TableSlot) -> Option<Ru
 
 /// Shortens a plan with one victim to what fits (N1, N2). The victim is in `run`.
 fn cut(situation: &Situation<'_>, mut plan: Plan, run: RunId) -> Option<Plan> {
-    let room_bytes = situation.room.len_bytes;
+    let room_bytes = situation.room_for(&plan);
     let [upper, lower] = &mut plan.inputs[..] else { return None };
     let [victim] = &upper.tables[..] else { return None };
     // Where tables take whole zones, a piece would leave its last zone almost empty.

@@ -341,6 +341,7 @@ fn scripts() {
                     paper.room = Some(Room {
                         len_bytes,
                         gaining_len_bytes: number("gaining").unwrap_or(len_bytes),
+                        hiding_len_bytes: number("hiding").unwrap_or(len_bytes),
                         grain_bytes: number("grain").unwrap_or_default(),
                     });
                 }

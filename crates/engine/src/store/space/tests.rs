@@ -25,6 +25,7 @@ fn space(free_bytes: u64, grain_bytes: u64, catalog_used_bytes: u64) -> SpaceUse
         reserve_bytes: MIB,
         ordinary_bytes: free_bytes.saturating_sub(MIB),
         upkeep_bytes: free_bytes,
+        lent_bytes: free_bytes,
         grain_bytes,
         unit_bytes: 0,
         catalog: CatalogUse { used_bytes: catalog_used_bytes, capacity_bytes: MIB },
@@ -146,6 +147,45 @@ fn a_compaction_leaves_what_memory_and_deletes_need() {
     // 2 tables of 2 grains each and 2 logs, then 4 grains for deletes.
     assert_eq!(room(64, 4 * MIB, NONE), (24, 40));
     assert_eq!(room(64, 4 * MIB, Holds { room_max_bytes: 30 * MIB, ..NONE }), (24, 30));
+}
+
+/// A full drive of 186 MiB live data could not be compacted after a delete of all: 10 MiB were kept for cleaning,
+/// which had nothing to do.
+#[test]
+fn a_compaction_with_deletes_takes_what_is_lent_if_no_merge_fits_otherwise() {
+    let room = |upkeep_mib, lent_mib, holds| {
+        let lent = SpaceUse {
+            upkeep_bytes: upkeep_mib * MIB,
+            lent_bytes: lent_mib * MIB,
+            ..space(lent_mib * MIB, 0, 0)
+        };
+        let room = assess(lent, memory(1, 0, 0), limits(), holds).room();
+        (room.len_bytes / MIB, room.hiding_len_bytes / MIB)
+    };
+    // Merges take 4 MiB. One fits beside the 8 MiB for deletes, or in what is lent beside them, or only without.
+    assert_eq!(room(13, 23, NONE), (5, 5));
+    assert_eq!(room(11, 21, NONE), (3, 13));
+    assert_eq!(room(2, 12, NONE), (0, 4));
+    assert_eq!(room(0, 10, NONE), (0, 10));
+    assert_eq!(room(0, 10, Holds { has_checkpoint: true, ..NONE }), (0, 0));
+}
+
+/// A full drive refused a delete, and nothing else could make room.
+#[test]
+fn deletes_take_half_of_what_is_lent() {
+    let admitted = |upkeep_mib, lent_mib, holds| {
+        let lent = SpaceUse {
+            upkeep_bytes: upkeep_mib * MIB,
+            lent_bytes: lent_mib * MIB,
+            ..space(lent_mib * MIB, 0, 0)
+        };
+        assess(lent, memory(1, 0, 0), limits(), holds).deletes(0, NO_KEYS).is_ok()
+    };
+    // Deletes need 4 MiB, half of their limit.
+    assert!(admitted(4, 4, NONE) && !admitted(3, 3, NONE));
+    assert!(admitted(0, 8, NONE) && !admitted(0, 7, NONE));
+    let has_checkpoint = Holds { has_checkpoint: true, ..NONE };
+    assert!(admitted(4, 8, has_checkpoint) && !admitted(0, 8, has_checkpoint));
 }
 
 /// A store of three keyspaces on 16 whole zones could neither flush nor merge after some deletes: each

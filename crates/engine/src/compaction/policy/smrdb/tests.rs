@@ -284,7 +284,12 @@ fn a_manual_compaction_needs_no_room_for_all_tables_at_once() {
         let range = ManualRange { start: None, end: None, run_max: RunId(u64::MAX) };
         for step in 0.. {
             let len_bytes = drive_len_bytes.saturating_sub(count(&tree) * MIB);
-            let room = Room { len_bytes, gaining_len_bytes: len_bytes, grain_bytes: 0 };
+            let room = Room {
+                len_bytes,
+                gaining_len_bytes: len_bytes,
+                hiding_len_bytes: len_bytes,
+                grain_bytes: 0,
+            };
             let situation = Situation { room, ..tree.situation() };
             let ManualPlan::Run(plan) = Smrdb.plan_manual(&situation, 1, &range, None) else {
                 break;
