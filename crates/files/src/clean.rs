@@ -153,15 +153,12 @@ impl Cleaner {
             }
         };
         if let Some(mut cleaning) = begun {
-            loop {
-                match cleaning.step(self, u64::MAX) {
-                    Ok(false) => {}
-                    Ok(true) => break,
-                    // Another writer took the room that was there when it began (K4).
-                    Err(FilesError::NoSpace { .. }) => return Err(no_space.into()),
-                    Err(error) => return Err(error),
-                }
-            }
+            let refused = |error| match error {
+                // Another writer took the room that was there when it began (K4).
+                FilesError::NoSpace { .. } => no_space.into(),
+                error => error,
+            };
+            while !cleaning.step(self, u64::MAX).map_err(refused)? {}
         } else if !self.dissolve_set(SpaceMap::dissolvable_spans)? {
             return Err(no_space.into());
         }

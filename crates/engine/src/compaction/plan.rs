@@ -107,12 +107,12 @@ pub(crate) struct Stop {
     pub(crate) len_bytes: u64,
 }
 
-/// What a compaction surely gives back at its end.
+/// What a compaction gives back at its end, as far as its plan tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivesBack {
     /// More zones than it takes.
     Zones,
-    /// What its deletes hide.
+    /// What its deletes hide, if there is any.
     Hidden,
     /// Perhaps as much as it takes.
     Unknown,
@@ -224,12 +224,9 @@ impl Plan {
         table_len_bytes: u64,
         facts: &dyn TableFacts,
     ) -> GivesBack {
-        let hides = |slot: &Arc<TableSlot>| {
-            slot.meta.delete_count > 0 || slot.meta.range_tombstone_count > 0
-        };
         if self.is_gaining(grain_bytes, table_len_bytes, facts) {
             GivesBack::Zones
-        } else if self.tables().any(hides) {
+        } else if self.tables().any(|slot| slot.meta.has_deletes()) {
             GivesBack::Hidden
         } else {
             GivesBack::Unknown

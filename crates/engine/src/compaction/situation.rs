@@ -14,13 +14,14 @@ pub(crate) struct Room {
     pub(crate) len_bytes: u64,
     /// For a compaction that frees more zones than it takes.
     pub(crate) gaining_len_bytes: u64,
-    /// For one with deletes, which gives back what they hide. Without them more data would come instead.
+    /// For one with deletes. It may take more than others: the room of these fills with further data.
     pub(crate) hiding_len_bytes: u64,
     /// The smallest space of a table if tables share no zone; otherwise 0.
     pub(crate) grain_bytes: u64,
 }
 
 impl Room {
+    /// The room for a compaction that gives back so much.
     pub(crate) fn of(&self, gives_back: GivesBack) -> u64 {
         match gives_back {
             GivesBack::Zones => self.gaining_len_bytes,
@@ -29,14 +30,15 @@ impl Room {
         }
     }
 
-    /// Unlimited room.
-    #[cfg(test)]
-    pub(crate) const UNBOUNDED: Room = Room {
-        len_bytes: u64::MAX,
-        gaining_len_bytes: u64::MAX,
-        hiding_len_bytes: u64::MAX,
-        grain_bytes: 0,
-    };
+    /// Unlimited room, of which a table takes at least `grain_bytes`.
+    pub(crate) const fn unbounded(grain_bytes: u64) -> Room {
+        Room {
+            len_bytes: u64::MAX,
+            gaining_len_bytes: u64::MAX,
+            hiding_len_bytes: u64::MAX,
+            grain_bytes,
+        }
+    }
 }
 
 /// The facts that a policy decides from.
@@ -101,10 +103,9 @@ impl Situation<'_> {
     /// Whether a table has so many deletes that it should go down to the data they hide. If space
     /// is short, one delete is enough.
     pub(crate) fn is_mostly_deletes(&self, table: &TableMeta) -> bool {
-        let hides_some = table.delete_count > 0 || table.range_tombstone_count > 0;
         let hides_much = table.range_tombstone_count > 0
             || table.delete_count.saturating_mul(2) >= table.entry_count;
-        hides_some && (hides_much || self.is_space_short)
+        table.has_deletes() && (hides_much || self.is_space_short)
     }
 }
 

@@ -23,7 +23,9 @@
 //!
 //! Invariants
 //!   R1  A write is acknowledged only if the drive and the catalog can take its tables, now and at
-//!       the next opening.
+//!       the next opening. Where the file layer lends what it keeps for cleaning, half of that is
+//!       promised to deletes: the tables of an opening take of it too. A merge that took the other
+//!       half gives it back, and a power cut gives it back at once.
 //!   R2  A background write that failed for want of space is retried only when there is more space;
 //!       otherwise jobs that wake each other would never rest. A refused foreground write does not
 //!       count as such a failure: a checkpoint can be refused while a flush has room.

@@ -157,11 +157,5 @@ pub(crate) fn due_compaction_cost_bytes(store: &Store) -> Option<u64> {
 }
 
 pub(crate) fn boundless_room(store: &Store) -> Room {
-    let grain_bytes = store.files.space().grain_bytes;
-    Room {
-        len_bytes: u64::MAX,
-        gaining_len_bytes: u64::MAX,
-        hiding_len_bytes: u64::MAX,
-        grain_bytes,
-    }
+    Room::unbounded(store.files.space().grain_bytes)
 }

@@ -93,6 +93,11 @@ pub(crate) struct TableMeta {
 }
 
 impl TableMeta {
+    /// Whether it may hide data below it.
+    pub(crate) fn has_deletes(&self) -> bool {
+        self.delete_count > 0 || self.range_tombstone_count > 0
+    }
+
     /// What `properties` say of the table `id`; the rest is that of a table of its own.
     pub(crate) fn of(id: TableId, len_bytes: u64, properties: TableProperties) -> TableMeta {
         TableMeta {

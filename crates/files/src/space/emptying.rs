@@ -375,12 +375,11 @@ impl SpaceMap {
         spans.into_iter().flatten().collect()
     }
 
-    /// Records that `victim` is no victim before something has been given back (K3). Returns false on a drive
-    /// with zones, where nothing is recorded.
-    pub(crate) fn keep(&mut self, victim: BlockRange) -> bool {
-        let Some(unzoned) = &mut self.unzoned else { return false };
-        unzoned.kept.push(victim);
-        true
+    /// Records that `victim` is no victim before something has been given back (K3), without zones.
+    pub(crate) fn keep(&mut self, victim: BlockRange) {
+        if let Some(unzoned) = &mut self.unzoned {
+            unzoned.kept.push(victim);
+        }
     }
 
     /// Takes the victim that is being cleaned, whose files have `extents` in it, in order. Returns what is

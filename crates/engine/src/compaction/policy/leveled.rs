@@ -144,9 +144,7 @@ pub(super) fn rewrite_last(
     level: u8,
     wanted: Vec<Arc<TableSlot>>,
 ) -> ManualPlan {
-    let is_victim = |t: &Arc<TableSlot>| {
-        t.meta.delete_count > 0 || t.meta.range_tombstone_count > 0 || t.is_on_flash()
-    };
+    let is_victim = |t: &Arc<TableSlot>| t.meta.has_deletes() || t.is_on_flash();
     let Some(victim) = wanted.into_iter().find(is_victim) else {
         return ManualPlan::LevelDone;
     };

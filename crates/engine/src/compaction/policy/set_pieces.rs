@@ -56,12 +56,7 @@ pub(super) fn begin(situation: &Situation<'_>) -> Option<Plan> {
     if !may_begin {
         return None;
     }
-    let room = Room {
-        len_bytes: u64::MAX,
-        gaining_len_bytes: u64::MAX,
-        hiding_len_bytes: u64::MAX,
-        ..situation.room
-    };
+    let room = Room::unbounded(situation.room.grain_bytes);
     let wanted = Leveled.plan(&Situation { room, ..*situation })?;
     first_piece(situation, &wanted).or_else(|| {
         let others = other_victims(situation, &wanted);

@@ -97,7 +97,7 @@ impl Paper {
             missed: self.missed,
             is_space_short: self.is_space_short,
             is_eager: self.is_eager,
-            room: self.room.unwrap_or(Room::UNBOUNDED),
+            room: self.room.unwrap_or(Room::unbounded(0)),
             slack_bytes: self.slack_bytes.unwrap_or(u64::MAX),
             flash_excess_bytes: self.flash_excess_bytes,
         }

@@ -32,6 +32,12 @@ fn space(free_bytes: u64, grain_bytes: u64, catalog_used_bytes: u64) -> SpaceUse
     }
 }
 
+/// A drive on which cleaning has nothing to do, and lends what is kept for it.
+fn lent(upkeep_mib: u64, lent_mib: u64) -> SpaceUse {
+    let (upkeep_bytes, lent_bytes) = (upkeep_mib * MIB, lent_mib * MIB);
+    SpaceUse { upkeep_bytes, lent_bytes, ..space(lent_bytes, 0, 0) }
+}
+
 /// Memtables of 8 MiB, and as much for deletes.
 fn limits() -> Limits {
     let options = Options { memtable_len_bytes: 8 * MIB, ..Options::default() };
@@ -154,11 +160,7 @@ fn a_compaction_leaves_what_memory_and_deletes_need() {
 #[test]
 fn a_compaction_with_deletes_takes_what_is_lent_if_no_merge_fits_otherwise() {
     let room = |upkeep_mib, lent_mib, holds| {
-        let lent = SpaceUse {
-            upkeep_bytes: upkeep_mib * MIB,
-            lent_bytes: lent_mib * MIB,
-            ..space(lent_mib * MIB, 0, 0)
-        };
+        let lent = lent(upkeep_mib, lent_mib);
         let room = assess(lent, memory(1, 0, 0), limits(), holds).room();
         (room.len_bytes / MIB, room.hiding_len_bytes / MIB)
     };
@@ -174,11 +176,7 @@ fn a_compaction_with_deletes_takes_what_is_lent_if_no_merge_fits_otherwise() {
 #[test]
 fn deletes_take_half_of_what_is_lent() {
     let admitted = |upkeep_mib, lent_mib, holds| {
-        let lent = SpaceUse {
-            upkeep_bytes: upkeep_mib * MIB,
-            lent_bytes: lent_mib * MIB,
-            ..space(lent_mib * MIB, 0, 0)
-        };
+        let lent = lent(upkeep_mib, lent_mib);
         assess(lent, memory(1, 0, 0), limits(), holds).deletes(0, NO_KEYS).is_ok()
     };
     // Deletes need 4 MiB, half of their limit.

@@ -97,8 +97,8 @@ impl Tree {
 
     fn situation(&self) -> Situation<'_> {
         let room = match self.has_flash {
-            true => Room { len_bytes: self.slack_bytes.saturating_mul(2), ..Room::UNBOUNDED },
-            false => Room::UNBOUNDED,
+            true => Room { len_bytes: self.slack_bytes.saturating_mul(2), ..Room::unbounded(0) },
+            false => Room::unbounded(0),
         };
         Situation {
             version: &self.version,

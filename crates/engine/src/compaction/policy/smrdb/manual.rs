@@ -76,8 +76,7 @@ pub(super) fn put_in_order(
     for (at, heap) in heaps.iter().enumerate() {
         let reaches = heap.tables.iter().any(|(_, table)| range.overlaps(table));
         let is_next = from.is_none_or(|from| heap.metas().all(|meta| meta.smallest >= *from));
-        let has_deletes =
-            heap.metas().any(|meta| meta.delete_count > 0 || meta.range_tombstone_count > 0);
+        let has_deletes = heap.metas().any(|meta| meta.has_deletes());
         // The file of a table with a front has entries that only take space.
         let has_front = heap.metas().any(|meta| meta.has_front);
         let is_in_order = heap.tables.len() == 1 && !has_front;

@@ -70,7 +70,7 @@ impl Tree {
             missed: None,
             is_space_short: false,
             is_eager: false,
-            room: Room::UNBOUNDED,
+            room: Room::unbounded(0),
             slack_bytes: u64::MAX,
             flash_excess_bytes: 0,
         }
